@@ -1,7 +1,7 @@
 # Compiles files into a program:
 #   nerf_embed(<variable> <function> <header> <folder> <name>...)
 # sets <variable> to a source, written at build time, that defines nerf::<function>(), which
-# <header> declares: std::span<const EmbeddedFile> (common/embedded_file.h). As a script (cmake -P)
+# <header> declares: std::span<const EmbeddedFile> (common/files/embedded_file.h). As a script (cmake -P)
 # it writes that source: -DOUTPUT= -DFUNCTION= -DHEADER= -DFOLDER= -DNAMES=a;b
 if(CMAKE_SCRIPT_MODE_FILE)
   set(arrays)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
 #include "common/messages/worker_limits.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/status_macros.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "worker/files/scene_folder.h"

@@ -6,8 +6,8 @@
 #include "client/flags/text_format.h"
 #include "client/kinds/job_words.h"
 #include "client/show/resource_printers.h"
-#include "common/exit_code.h"
 #include "common/problems.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -18,11 +18,11 @@
 #include "common/messages/training_config.h"
 #include "common/problems.h"
 #include "common/status_macros.h"
-#include "engine/config/setting_list.h"
-#include "engine/config/start_rank.h"
-#include "engine/config/train_config.h"
-#include "engine/methods/describe/method_descriptions.h"
-#include "engine/methods/describe/settings_help.h"
+#include "engine/base/config/setting_list.h"
+#include "engine/base/config/start_rank.h"
+#include "engine/base/config/train_config.h"
+#include "engine/base/method_list/method_descriptions.h"
+#include "engine/base/method_list/settings_help.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -46,8 +46,8 @@ void AddReadingFlags(CLI::App& app, std::string* poses, bool* apply_exif);
 
 // The request that the flags ask for, without its scene. Without --request-id a random one is
 // drawn, so that a request that is sent twice creates one job. Errors: InvalidArgument that lists
-// every wrong flag. The rules are those of engine/config, as on the server; only the server can
-// check names, tensors of --init and the length of the queue.
+// every wrong flag. The rules are those of engine/base/config, as on the server; only the server
+// can check names, tensors of --init and the length of the queue.
 absl::StatusOr<v1::CreateJobRequest> BuildJobRequest(const JobFlags& flags,
                                                      const std::string& project,
                                                      RandomSource& random);

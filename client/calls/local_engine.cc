@@ -3,8 +3,8 @@
 #include "client/calls/session.h"
 #include "client/flags/interrupt.h"
 #include "client/flags/text_format.h"
-#include "common/child_process.h"
-#include "common/exit_code.h"
+#include "common/process/child_process.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/show/resource_printers.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -7,10 +7,10 @@
 #include "client/calls/local_engine.h"
 #include "client/calls/session.h"
 #include "client/flags/text_format.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "common/shell_word.h"
-#include "engine/scene/scene_reader.h"
-#include "engine/scene/unposed_photographs.h"
+#include "engine/scene/read/scene_reader.h"
+#include "engine/scene/read/unposed_photographs.h"
 #include "fmt/format.h"
 
 namespace nerf {

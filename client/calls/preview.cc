@@ -16,11 +16,11 @@
 #include "client/flags/text_format.h"
 #include "client/show/resource_printers.h"
 #include "client/show/terminal_image.h"
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
+#include "common/files/atomic_file.h"
+#include "common/process/exit_code.h"
 #include "common/status_macros.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -6,7 +6,7 @@
 #include "client/calls/paging.h"
 #include "client/calls/session.h"
 #include "client/flags/names.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 
 namespace nerf {
 

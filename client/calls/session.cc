@@ -17,7 +17,7 @@
 #include "client/show/error_printer.h"
 #include "common/access_reason.h"
 #include "common/edit_distance.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "common/sleep.h"

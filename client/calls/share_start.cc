@@ -9,7 +9,7 @@
 #include "client/calls/job_calls.h"
 #include "client/calls/resource_calls.h"
 #include "engine/base/local_origin.h"
-#include "engine/path/camera_path.h"
+#include "engine/views/path/camera_path.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 

@@ -19,8 +19,8 @@
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
 #include "common/problems.h"
+#include "common/process/exit_code.h"
 #include "common/status_macros.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 

@@ -7,7 +7,7 @@
 #include "client/commands/commands.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"

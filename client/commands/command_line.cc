@@ -15,7 +15,7 @@
 #include "client/commands/completion.h"
 #include "client/flags/global_flags.h"
 #include "client/show/error_printer.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "common/shell_word.h"
 #include "common/usage_error.h"
 #include "fmt/format.h"

@@ -19,12 +19,12 @@
 #include "client/flags/access.h"
 #include "client/flags/context_file.h"
 #include "client/kinds/kind_view.h"
-#include "common/exit_code.h"
 #include "common/messages/path_kind.h"
-#include "common/server_address.h"
-#include "engine/messages/export_options.h"
-#include "engine/methods/describe/method_descriptions.h"
-#include "engine/methods/describe/settings_help.h"
+#include "common/process/exit_code.h"
+#include "common/process/server_address.h"
+#include "engine/base/messages/export_options.h"
+#include "engine/base/method_list/method_descriptions.h"
+#include "engine/base/method_list/settings_help.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -11,9 +11,9 @@
 #include "client/commands/commands.h"
 #include "client/flags/text_format.h"
 #include "common/counted.h"
-#include "common/exit_code.h"
-#include "common/local_server.h"
-#include "common/places.h"
+#include "common/files/places.h"
+#include "common/process/exit_code.h"
+#include "common/process/local_server.h"
 #include "fmt/format.h"
 
 namespace nerf {

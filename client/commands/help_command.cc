@@ -12,7 +12,7 @@
 #include "client/commands/completion.h"
 #include "client/commands/man_page.h"
 #include "common/edit_distance.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -11,8 +11,8 @@
 #include "client/flags/names.h"
 #include "client/flags/render_job_flags.h"
 #include "client/kinds/kind_view.h"
-#include "common/exit_code.h"
 #include "common/problems.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

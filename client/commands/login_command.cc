@@ -20,9 +20,9 @@
 #include "client/flags/text_format.h"
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
-#include "common/exit_code.h"
-#include "common/flag_file.h"
+#include "common/files/flag_file.h"
 #include "common/ids.h"
+#include "common/process/exit_code.h"
 #include "common/rpc/channel.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 

@@ -10,7 +10,7 @@
 
 #include "client/commands/command_line.h"
 #include "client/flags/interrupt.h"
-#include "common/last_resort.h"
+#include "common/process/last_resort.h"
 
 namespace {
 

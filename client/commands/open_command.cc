@@ -13,11 +13,11 @@
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
 #include "client/flags/access.h"
-#include "common/atomic_file.h"
-#include "common/child_process.h"
-#include "common/exit_code.h"
-#include "common/local_server.h"
-#include "common/places.h"
+#include "common/files/atomic_file.h"
+#include "common/files/places.h"
+#include "common/process/child_process.h"
+#include "common/process/exit_code.h"
+#include "common/process/local_server.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -12,9 +12,9 @@
 #include "client/flags/names.h"
 #include "client/flags/new_resource_flags.h"
 #include "client/flags/text_format.h"
-#include "common/exit_code.h"
 #include "common/ids.h"
-#include "engine/scene/unposed_photographs.h"
+#include "common/process/exit_code.h"
+#include "engine/scene/read/unposed_photographs.h"
 #include "fmt/format.h"
 
 namespace nerf {

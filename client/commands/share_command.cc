@@ -20,8 +20,8 @@
 #include "client/show/printer.h"
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
-#include "common/exit_code.h"
-#include "common/local_server.h"
+#include "common/process/exit_code.h"
+#include "common/process/local_server.h"
 #include "common/status_macros.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 

@@ -19,7 +19,7 @@
 #include "client/show/printer.h"
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "common/usage_error.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 

@@ -19,14 +19,14 @@
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/kinds/job_words.h"
-#include "common/exit_code.h"
-#include "common/places.h"
+#include "common/files/places.h"
+#include "common/files/sha256.h"
 #include "common/problems.h"
-#include "common/sha256.h"
+#include "common/process/exit_code.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
-#include "engine/scene/unposed_photographs.h"
+#include "engine/scene/read/unposed_photographs.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -6,7 +6,7 @@
 
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 
 namespace nerf {
 

@@ -6,7 +6,7 @@
 #include "client/calls/session.h"
 #include "client/commands/commands.h"
 #include "client/show/resource_printers.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 
 namespace nerf {

@@ -8,8 +8,8 @@
 
 #include "client/flags/context_file.h"
 #include "common/error_reason.h"
-#include "common/flag_file.h"
-#include "common/local_server.h"
+#include "common/files/flag_file.h"
+#include "common/process/local_server.h"
 #include "common/rpc/channel.h"
 #include "common/status_macros.h"
 

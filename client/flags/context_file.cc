@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "common/atomic_file.h"
-#include "common/file_io.h"
-#include "common/places.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
+#include "common/files/places.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -13,7 +13,7 @@
 #include "client/flags/time_flag.h"
 #include "common/edit_distance.h"
 #include "common/problems.h"
-#include "common/server_address.h"
+#include "common/process/server_address.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 

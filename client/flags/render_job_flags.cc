@@ -9,15 +9,15 @@
 
 #include "client/flags/names.h"
 #include "common/edit_distance.h"
-#include "common/file_io.h"
-#include "common/flag_file.h"
+#include "common/files/file_io.h"
+#include "common/files/flag_file.h"
 #include "common/messages/path_kind.h"
 #include "common/problems.h"
 #include "common/status_macros.h"
-#include "engine/config/view_style_check.h"
-#include "engine/messages/render_check.h"
-#include "engine/messages/view_flags.h"
-#include "engine/messages/view_style.h"
+#include "engine/base/config/view_style_check.h"
+#include "engine/base/messages/render_check.h"
+#include "engine/base/messages/view_flags.h"
+#include "engine/base/messages/view_style.h"
 #include "fmt/format.h"
 
 namespace nerf {

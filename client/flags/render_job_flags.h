@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/ids.h"
-#include "engine/config/view_style_check.h"
+#include "engine/base/config/view_style_check.h"
 #include "nerf/v1/job_service.pb.h"
 
 namespace CLI {

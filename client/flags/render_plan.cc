@@ -6,14 +6,14 @@
 #include <algorithm>
 
 #include "client/flags/names.h"
+#include "common/files/nearest_path.h"
 #include "common/messages/path_kind.h"
-#include "common/nearest_path.h"
 #include "common/problems.h"
 #include "common/status_macros.h"
-#include "engine/config/view_limits.h"
-#include "engine/config/view_style_check.h"
-#include "engine/messages/view_style.h"
-#include "engine/scene/image_resize.h"
+#include "engine/base/config/view_limits.h"
+#include "engine/base/config/view_style_check.h"
+#include "engine/base/messages/view_style.h"
+#include "engine/scene/pictures/image_resize.h"
 #include "engine/scene/pose.h"
 #include "engine/views/keyframe_views.h"
 #include "engine/views/video_writer.h"
@@ -186,8 +186,7 @@ absl::Status ReadCameras(const RenderFlags& flags, RenderPlan* plan) {
   // Frames without a size, such as Blender's, take the size of the flags.
   const auto read = [&] {
     return WithNearestPath(
-        ReadViewList(flags.camera, {flags.width, flags.height},
-                     flags.dataset, {}, plan->origin),
+        ReadViewList(flags.camera, {flags.width, flags.height}, flags.dataset, {}, plan->origin),
         flags.camera);
   };
   NERF_ASSIGN_OR_RETURN(ViewList list, read());

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/messages/view_flags.h"
-#include "engine/scene/view_list.h"
+#include "engine/base/messages/view_flags.h"
+#include "engine/scene/cameras/view_list.h"
 #include "engine/views/video_writer.h"
 #include "nerf/v1/render_service.pb.h"
 

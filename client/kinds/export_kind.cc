@@ -4,7 +4,7 @@
 #include "client/flags/text_format.h"
 #include "client/kinds/job_words.h"
 #include "client/kinds/kind_view.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -4,7 +4,7 @@
 
 #include "client/flags/names.h"
 #include "client/kinds/job_words.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 
 namespace nerf {

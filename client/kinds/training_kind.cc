@@ -10,11 +10,11 @@
 #include "client/kinds/training_words.h"
 #include "client/show/resource_printers.h"
 #include "common/counted.h"
-#include "common/exit_code.h"
 #include "common/messages/training_config.h"
-#include "engine/config/psnr_advice.h"
-#include "engine/config/slow_views.h"
-#include "engine/messages/crop_box.h"
+#include "common/process/exit_code.h"
+#include "engine/base/config/psnr_advice.h"
+#include "engine/base/config/slow_views.h"
+#include "engine/base/messages/crop_box.h"
 #include "fmt/format.h"
 
 namespace nerf {

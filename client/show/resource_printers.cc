@@ -6,7 +6,7 @@
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
 #include "client/show/text_table.h"
-#include "engine/messages/crop_box.h"
+#include "engine/base/messages/crop_box.h"
 #include "fmt/format.h"
 
 namespace nerf {

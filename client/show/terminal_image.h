@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 
 namespace nerf {
 

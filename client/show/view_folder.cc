@@ -6,12 +6,12 @@
 #include <cmath>
 #include <filesystem>
 
-#include "common/atomic_file.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "common/messages/render_channel.h"
 #include "common/status_macros.h"
-#include "engine/scene/image_compare.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_compare.h"
+#include "engine/scene/pictures/image_io.h"
 #include "engine/views/contact_sheet.h"
 #include "engine/views/view_files.h"
 #include "fmt/format.h"

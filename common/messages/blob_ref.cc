@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/problems.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 

@@ -7,7 +7,7 @@
 
 namespace nerf {
 
-// The words of engine/path for the kinds of paths.
+// The words of engine/views/path for the kinds of paths.
 inline constexpr std::string_view kPathKindWords[] = {"auto", "orbit", "spiral", "flyby",
                                                       "cameras"};
 // The word of `kind`: "orbit" if it is unspecified, "" if it is of a newer version.

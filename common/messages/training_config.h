@@ -10,7 +10,7 @@ namespace nerf {
 
 // The words of a training config, as settings, flags and the engine's messages write them. Every
 // program converts between these words and the API's enums and fields here. The same words are in
-// engine/config/train_config.cc; a test compares both.
+// engine/base/config/train_config.cc; a test compares both.
 
 // "auto", "white", "black" or "random". Unspecified and unknown values are "auto".
 std::string_view BackgroundWord(v1::TrainingConfig::Background background);

@@ -10,16 +10,16 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/messages/blob_ref.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/signed_transfer.h"
 #include "common/rpc/status_conversion.h"
-#include "common/sha256.h"
 #include "common/sleep.h"
 #include "common/status_macros.h"
 #include "google/bytestream/bytestream.grpc.pb.h"

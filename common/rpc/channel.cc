@@ -9,8 +9,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/file_io.h"
-#include "common/server_address.h"
+#include "common/files/file_io.h"
+#include "common/process/server_address.h"
 #include "common/trace_context.h"
 
 namespace nerf {

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
-#include "common/flag_file.h"
+#include "common/files/file_io.h"
+#include "common/files/flag_file.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -22,7 +22,7 @@ void FlushDenormals();
 class ThreadPool {
  public:
   // n_threads 0: one per core of the process's affinity mask. Programs pass UsableCores()
-  // (common/control_groups.h), which respects cgroup quotas too.
+  // (common/process/control_groups.h), which respects cgroup quotas too.
   explicit ThreadPool(int n_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

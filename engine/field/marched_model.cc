@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/view_rays.h"
 #include "engine/field/ray_wave.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/view_rays.h"
 
 namespace nerf {
 namespace {

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/field/kernels/ray_marching.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/radiance_field.h"
 #include "engine/field/trained_model.h"
-#include "engine/kernels/ray_marching.h"
 
 namespace nerf {
 

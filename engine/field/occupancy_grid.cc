@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "engine/base/check.h"
-#include "engine/kernels/occupancy_update.h"
+#include "engine/field/kernels/occupancy_update.h"
 
 namespace nerf {
 

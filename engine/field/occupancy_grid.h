@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/aabb.h"
-#include "engine/kernels/ray_marching.h"
+#include "engine/field/kernels/ray_marching.h"
 
 namespace nerf {
 

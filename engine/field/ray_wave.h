@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
-#include "engine/kernels/ray_marching.h"
+#include "engine/field/kernels/ray_marching.h"
 
 namespace nerf {
 

@@ -12,6 +12,9 @@
 
 namespace nerf {
 
+// What a GPU computes the field in. The CPU takes what its SIMD path has (kernels/simd_path.h).
+enum class RenderPrecision { kHalf, kSingle };
+
 // Rays of a view that are rendered together.
 struct RayTile {
   std::span<const Ray> rays;        // training frame; at most TrainedModel::kMaxTileRays

@@ -5,13 +5,13 @@
 
 #include "common/logging.h"
 #include "engine/base/check.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/base/parallel_for.h"
-#include "engine/methods/describe/method_descriptions.h"
 
 namespace nerf {
 
 #define NERF_METHOD(folder, Name) const Method& Name##Method();
-#include "engine/methods/describe/method_list.inc"
+#include "engine/base/method_list/method_list.inc"
 #undef NERF_METHOD
 
 namespace {
@@ -19,7 +19,7 @@ namespace {
 std::vector<const Method*>& Registry() {
   static auto& registry = *new std::vector<const Method*>{
 #define NERF_METHOD(folder, Name) &Name##Method(),
-#include "engine/methods/describe/method_list.inc"
+#include "engine/base/method_list/method_list.inc"
 #undef NERF_METHOD
   };
   return registry;

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/render/render_device.h"
 #include "engine/train/method.h"
+#include "engine/views/render/render_device.h"
 
 namespace nerf {
 

@@ -11,9 +11,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "engine/scene/exif.h"
-#include "engine/scene/image_resize.h"
 #include "engine/scene/picture_sink.h"
+#include "engine/scene/pictures/exif.h"
+#include "engine/scene/pictures/image_resize.h"
 
 namespace nerf {
 namespace {

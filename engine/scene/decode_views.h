@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "engine/base/parallel_for.h"
-#include "engine/scene/masks.h"
-#include "engine/scene/problem_text.h"
+#include "engine/scene/files/problem_text.h"
+#include "engine/scene/files/scene_files.h"
+#include "engine/scene/pictures/masks.h"
 #include "engine/scene/scene.h"
-#include "engine/scene/scene_files.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/scene_description.h"
 
 namespace nerf {
 

@@ -12,9 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "engine/scene/decode_views.h"
-#include "engine/scene/foreign_file.h"
-#include "engine/scene/npy.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/files/foreign_file.h"
+#include "engine/scene/files/npy.h"
+#include "engine/scene/scene_description.h"
 
 namespace nerf {
 namespace {

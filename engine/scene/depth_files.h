@@ -5,10 +5,10 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
-#include "engine/scene/image_io.h"
-#include "engine/scene/problem_text.h"
+#include "engine/scene/files/problem_text.h"
+#include "engine/scene/files/scene_files.h"
+#include "engine/scene/pictures/image_io.h"
 #include "engine/scene/scene.h"
-#include "engine/scene/scene_files.h"
 
 namespace nerf {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/scene/depth_files.h"
+#include "engine/scene/files/problem_text.h"
 #include "engine/scene/pose.h"
-#include "engine/scene/problem_text.h"
 
 namespace nerf {
 

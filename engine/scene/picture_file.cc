@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "engine/base/parallel_for.h"
 #include "engine/scene/picture_sink.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/scene_description.h"
 
 namespace nerf {
 

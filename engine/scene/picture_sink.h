@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
-#include "engine/scene/image.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/pictures/image.h"
+#include "engine/scene/scene_description.h"
 
 namespace nerf {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/scene/image_resize.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/pictures/image_resize.h"
+#include "engine/scene/scene_description.h"
 
 namespace nerf {
 

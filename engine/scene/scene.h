@@ -10,7 +10,7 @@
 #include "engine/base/encoded_space.h"
 #include "engine/base/local_origin.h"
 #include "engine/scene/camera.h"
-#include "engine/scene/image.h"
+#include "engine/scene/pictures/image.h"
 
 namespace nerf {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/base/encoded_space.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/scene_description.h"
 
 namespace nerf {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/base/vec3.h"
-#include "engine/kernels/distortion.h"
+#include "engine/field/kernels/distortion.h"
 
 namespace nerf {
 

@@ -9,9 +9,9 @@
 
 #include "engine/base/buffer.h"
 #include "engine/base/half_float.h"
-#include "engine/kernels/adam.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/parameters/dense_parameters.h"
+#include "engine/field/kernels/adam.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/parameters/dense_parameters.h"
 
 namespace nerf {
 

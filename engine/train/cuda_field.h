@@ -6,13 +6,13 @@
 #include "absl/status/status.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
-#include "engine/batch/ray_batch.h"
+#include "engine/field/files/tensor_file.h"
+#include "engine/field/kernels/adam.h"
+#include "engine/field/kernels/field_outputs.h"
+#include "engine/field/kernels/stream.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
-#include "engine/kernels/adam.h"
-#include "engine/kernels/field_outputs.h"
-#include "engine/kernels/stream.h"
+#include "engine/train/batch/ray_batch.h"
 
 namespace nerf {
 

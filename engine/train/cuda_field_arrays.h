@@ -6,10 +6,10 @@
 #include "engine/base/buffer.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
-#include "engine/kernels/adam.h"
-#include "engine/kernels/composite.h"
-#include "engine/kernels/occupancy_update.h"
-#include "engine/kernels/ray_marching.h"
+#include "engine/field/kernels/adam.h"
+#include "engine/field/kernels/composite.h"
+#include "engine/field/kernels/occupancy_update.h"
+#include "engine/field/kernels/ray_marching.h"
 
 namespace nerf {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "engine/kernels/cuda/device.h"
+#include "engine/field/kernels/cuda/device.h"
 #include "engine/train/cuda_field.h"
 #include "engine/train/cuda_field_arrays.h"
 #include "engine/train/cuda_occupancy.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/occupancy_update.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/occupancy_update.h"
 
 namespace nerf {
 namespace {

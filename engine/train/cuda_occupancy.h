@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <functional>
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/vec3.h"
-#include "engine/config/train_config.h"
-#include "engine/kernels/stream.h"
+#include "engine/field/kernels/stream.h"
 #include "engine/train/cuda_field_arrays.h"
 #include "engine/train/occupancy_updater.h"
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/vec3.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
-#include "engine/kernels/composite.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/ray_marching.h"
-#include "engine/parameters/gradient_lanes.h"
+#include "engine/field/kernels/composite.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/ray_marching.h"
+#include "engine/field/parameters/gradient_lanes.h"
+#include "engine/train/batch/ray_batch.h"
 #include "engine/train/cuda_field_arrays.h"
 
 namespace nerf {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/occupancy_update.h"
+#include "engine/field/kernels/occupancy_update.h"
 
 namespace nerf {
 namespace {

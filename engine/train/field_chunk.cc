@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/kernels/activation.h"
-#include "engine/kernels/color_loss.h"
-#include "engine/kernels/composite.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/color_loss.h"
+#include "engine/field/kernels/composite.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {

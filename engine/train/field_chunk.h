@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/kernels/ray_marching.h"
 #include "engine/field/ray_wave.h"
-#include "engine/kernels/ray_marching.h"
+#include "engine/train/batch/ray_batch.h"
 #include "engine/train/chunk_field.h"
 #include "engine/train/chunk_sums.h"
 #include "engine/train/composited_ray.h"

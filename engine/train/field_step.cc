@@ -7,7 +7,7 @@
 
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
-#include "engine/parameters/update_count.h"
+#include "engine/field/parameters/update_count.h"
 #include "engine/train/occupancy_file.h"
 
 namespace nerf {

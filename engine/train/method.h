@@ -9,16 +9,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/bench.h"
+#include "engine/base/config/method_description.h"
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/method_description.h"
-#include "engine/config/train_config.h"
+#include "engine/field/files/checkpoint.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/checkpoint.h"
-#include "engine/files/tensor_file.h"
-#include "engine/group/group.h"
-#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
+#include "engine/train/group/group.h"
 #include "engine/train/training_step.h"
+#include "engine/views/render/render_device.h"
 
 namespace nerf {
 

@@ -2,8 +2,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
-#include "engine/files/tensor_file.h"
 #include "engine/scene/scene.h"
 #include "engine/train/occupancy_updater.h"
 

@@ -8,7 +8,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/philox.h"
-#include "engine/parameters/gradient_lanes.h"
+#include "engine/field/parameters/gradient_lanes.h"
 
 namespace nerf {
 namespace {

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/train_config.h"
+#include "engine/field/kernels/occupancy_update.h"
 #include "engine/field/occupancy_grid.h"
-#include "engine/group/group.h"
-#include "engine/kernels/occupancy_update.h"
 #include "engine/scene/scene.h"
+#include "engine/train/group/group.h"
 
 namespace nerf {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/files/metadata_reader.h"
+#include "engine/field/files/metadata_reader.h"
 
 namespace nerf {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "engine/files/tensor_file.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/train/training_step.h"
 
 namespace nerf {

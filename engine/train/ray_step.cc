@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/config/step_size.h"
 #include "engine/base/trace.h"
-#include "engine/batch/coarse_views.h"
-#include "engine/config/step_size.h"
-#include "engine/kernels/random_words.h"
-#include "engine/kernels/ray_sampling.h"
+#include "engine/field/kernels/random_words.h"
+#include "engine/field/kernels/ray_sampling.h"
+#include "engine/train/batch/coarse_views.h"
 #include "engine/train/schedule.h"
 
 namespace nerf {

@@ -4,13 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/lens.h"
 #include "engine/base/parallel_for.h"
 #include "engine/base/pixel_offset.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
-#include "engine/scene/image_resize.h"
+#include "engine/scene/pictures/image_resize.h"
 #include "engine/scene/scene.h"
+#include "engine/train/batch/ray_batch.h"
 #include "engine/train/ray_count_controller.h"
 #include "engine/train/training_step.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/config/step_size.h"
+#include "engine/base/config/step_size.h"
 
 namespace nerf {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "engine/config/train_config.h"
-#include "engine/kernels/color_loss.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/kernels/color_loss.h"
 
 namespace nerf {
 

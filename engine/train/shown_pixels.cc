@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/occupancy_update.h"
-#include "engine/kernels/ray_sampling.h"
+#include "engine/field/kernels/occupancy_update.h"
+#include "engine/field/kernels/ray_sampling.h"
 
 namespace nerf {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "engine/batch/pixel_sampler.h"
+#include "engine/train/batch/pixel_sampler.h"
 
 namespace nerf {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "engine/base/bench.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 #include "engine/scene/scene.h"
 #include "engine/train/method.h"
 

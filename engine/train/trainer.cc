@@ -5,14 +5,14 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/base/trace.h"
-#include "engine/batch/coarse_views.h"
-#include "engine/measure/image_metrics.h"
-#include "engine/methods/describe/method_descriptions.h"
-#include "engine/ranks/rank_views.h"
-#include "engine/ranks/rank_words.h"
-#include "engine/scene/image_resize.h"
+#include "engine/scene/pictures/image_resize.h"
+#include "engine/train/batch/coarse_views.h"
+#include "engine/train/ranks/rank_views.h"
+#include "engine/train/ranks/rank_words.h"
 #include "engine/train/schedule.h"
+#include "engine/views/measure/image_metrics.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/batch/pixel_batch.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
+#include "engine/field/parameters/gradient_lanes.h"
+#include "engine/field/parameters/lens_scales.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
-#include "engine/parameters/gradient_lanes.h"
-#include "engine/parameters/lens_scales.h"
-#include "engine/ranks/rank_costs.h"
+#include "engine/train/batch/pixel_batch.h"
+#include "engine/train/ranks/rank_costs.h"
 
 namespace nerf {
 

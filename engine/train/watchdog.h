@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "engine/files/watchdog_state.h"
+#include "engine/field/files/watchdog_state.h"
 #include "engine/train/training_step.h"
 
 namespace nerf {

@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "common/status_macros.h"
-#include "engine/scene/image_compare.h"
-#include "engine/scene/image_io.h"
-#include "engine/scene/image_resize.h"
+#include "engine/scene/pictures/image_compare.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/pictures/image_resize.h"
 
 namespace nerf {
 namespace {

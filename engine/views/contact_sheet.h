@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/scene/image.h"
+#include "engine/scene/pictures/image.h"
 
 namespace nerf {
 

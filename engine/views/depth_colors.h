@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/scene/image.h"
+#include "engine/scene/pictures/image.h"
 
 namespace nerf {
 

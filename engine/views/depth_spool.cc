@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "common/status_macros.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "engine/path/keyframe_path.h"
+#include "engine/views/path/keyframe_path.h"
 
 namespace nerf {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/scene/view_list.h"
+#include "engine/scene/cameras/view_list.h"
 
 namespace nerf {
 

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#include "common/child_failure.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
-#include "common/spherical_boxes.h"
+#include "common/files/file_io.h"
+#include "common/files/spherical_boxes.h"
+#include "common/process/child_failure.h"
 #include "common/status_macros.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"

@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/child_process.h"
+#include "common/process/child_process.h"
 #include "engine/base/view_style.h"
-#include "engine/scene/image.h"
+#include "engine/scene/pictures/image.h"
 
 namespace nerf {
 

@@ -4,12 +4,12 @@
 #include <cstdlib>
 
 #include "common/status_macros.h"
-#include "engine/scene/draw_text.h"
-#include "engine/scene/exif.h"
-#include "engine/scene/image_compare.h"
-#include "engine/scene/image_io.h"
-#include "engine/scene/image_resize.h"
-#include "engine/scene/scene_files.h"
+#include "engine/scene/files/scene_files.h"
+#include "engine/scene/pictures/draw_text.h"
+#include "engine/scene/pictures/exif.h"
+#include "engine/scene/pictures/image_compare.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/pictures/image_resize.h"
 #include "fmt/format.h"
 
 namespace nerf {

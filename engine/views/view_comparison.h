@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/vec3.h"
-#include "engine/scene/image.h"
+#include "engine/scene/pictures/image.h"
 
 namespace nerf {
 

@@ -16,8 +16,8 @@ extern "C" {  // its headers lack this
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
-#include "common/flag_file.h"
+#include "common/files/file_io.h"
+#include "common/files/flag_file.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/status_macros.h"

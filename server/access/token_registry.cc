@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "common/access_reason.h"
 #include "common/error_reason.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {

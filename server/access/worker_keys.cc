@@ -6,8 +6,8 @@
 
 #include "common/access_reason.h"
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/logging.h"
-#include "common/sha256.h"
 
 namespace nerf {
 namespace {

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "common/logging.h"
 #include "common/rpc/channel.h"
 #include "common/shell_word.h"

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/ids.h"
 
 namespace nerf {

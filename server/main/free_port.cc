@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 
 namespace nerf {
 namespace {

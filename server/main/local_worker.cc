@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
-#include "common/process_arguments.h"
+#include "common/process/process_arguments.h"
 
 namespace nerf {
 namespace {

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "common/exit_code.h"
 #include "common/logging.h"
+#include "common/process/exit_code.h"
 #include "common/status_macros.h"
 #include "server/store/postgres/leader_table.h"
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "common/atomic_file.h"
-#include "common/file_io.h"
-#include "common/local_server.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
+#include "common/process/local_server.h"
 #include "common/rpc/channel.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/listen_sockets.h"
 #include "common/logging.h"
+#include "common/process/listen_sockets.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -14,10 +14,10 @@
 
 #include "common/clock.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
 #include "common/logging.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/queue/state/queue_state.h"
 

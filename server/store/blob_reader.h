@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_stamp.h"
+#include "common/files/file_stamp.h"
+#include "common/files/sha256.h"
 #include "common/mutex.h"
-#include "common/sha256.h"
 #include "server/queue/resources/blob_ref.h"
 
 namespace nerf {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 
 namespace nerf {
 

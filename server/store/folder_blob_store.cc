@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/logging.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/mutex.h"
 #include "server/store/blob_reader.h"
 #include "server/store/blob_store.h"

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/packed_strings.h"
-#include "common/sha256.h"
 
 namespace nerf {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/status_macros.h"
 #include "server/store/sqlite_statement.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "server/queue/state/job_store.h"

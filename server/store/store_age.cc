@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
-#include "common/atomic_file.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
 
 namespace nerf {

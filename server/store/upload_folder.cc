@@ -11,10 +11,10 @@
 #include <system_error>
 #include <utility>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
 #include "common/problems.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
-#include "common/sha256.h"
 
 namespace nerf {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 
 namespace nerf {
 namespace {

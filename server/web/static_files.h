@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "common/embedded_file.h"
+#include "common/files/embedded_file.h"
 #include "server/web/http_exchange.h"
 
 namespace nerf {

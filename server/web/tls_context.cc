@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 

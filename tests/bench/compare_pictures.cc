@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/status_macros.h"
-#include "engine/scene/image_io.h"
-#include "engine/training/exception_border.h"
+#include "engine/program/device/exception_border.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 
 namespace nerf {

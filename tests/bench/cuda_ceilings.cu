@@ -1,7 +1,7 @@
 #include "tests/bench/cuda_ceilings.h"
 
-#include "engine/kernels/cuda/device_intrinsics.cuh"
-#include "engine/kernels/cuda/launch.cuh"
+#include "engine/field/kernels/cuda/device_intrinsics.cuh"
+#include "engine/field/kernels/cuda/launch.cuh"
 
 namespace nerf::ceilings {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "engine/kernels/stream.h"
+#include "engine/field/kernels/stream.h"
 
 namespace nerf::ceilings {
 

@@ -11,7 +11,7 @@
 #include "engine/base/parallel_for.h"
 #include "engine/base/philox.h"
 #include "engine/base/vec3.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/value_noise.h"

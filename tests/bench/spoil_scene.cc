@@ -12,7 +12,7 @@
 
 #include "CLI/CLI.hpp"
 #include "engine/base/philox.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 

@@ -8,12 +8,12 @@
 #include <fstream>
 
 #include "CLI/CLI.hpp"
-#include "common/control_groups.h"
+#include "common/process/control_groups.h"
 #include "engine/base/parallel_for.h"
 #include "engine/base/philox.h"
-#include "engine/render/orbit.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "engine/scene/scene.h"
+#include "engine/views/render/orbit.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/bench/value_noise.h"

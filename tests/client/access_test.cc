@@ -15,7 +15,7 @@
 #include "client/flags/context_file.h"
 #include "common/access_reason.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "fmt/format.h"
 #include "nerf/v1/admin_service.grpc.pb.h"
 #include "tests/client/service_fixture.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "nlohmann/json.hpp"
 #include "tests/client/run_command.h"
 #include "tests/testing/paths.h"

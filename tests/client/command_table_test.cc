@@ -11,12 +11,12 @@
 #include <set>
 #include <sstream>
 
-#include "common/child_process.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/messages/blob_ref.h"
-#include "engine/scene/image_io.h"
+#include "common/process/child_process.h"
+#include "common/process/exit_code.h"
+#include "engine/scene/pictures/image_io.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"

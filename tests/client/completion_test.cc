@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/client/service_fixture.h"
 
 namespace nerf {

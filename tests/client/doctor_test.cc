@@ -10,9 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/exit_code.h"
-#include "common/file_io.h"
-#include "common/local_server.h"
+#include "common/files/file_io.h"
+#include "common/process/exit_code.h"
+#include "common/process/local_server.h"
 #include "fmt/format.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/run_command.h"

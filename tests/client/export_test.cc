@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "common/exit_code.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/messages/blob_ref.h"
+#include "common/process/exit_code.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/temp_dir.h"
 

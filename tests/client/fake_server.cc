@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/messages/blob_ref.h"
 #include "common/rpc/status_conversion.h"
-#include "common/sha256.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/status_matchers.h"
 

@@ -16,9 +16,9 @@
 #include "client/show/resource_printers.h"
 #include "client/show/text_table.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
 #include "common/messages/rpc_status.h"
-#include "common/server_address.h"
+#include "common/process/exit_code.h"
+#include "common/process/server_address.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "common/error_reason.h"
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/temp_dir.h"
 

@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "common/exit_code.h"
-#include "common/file_io.h"
-#include "engine/scene/image_io.h"
+#include "common/files/file_io.h"
+#include "common/process/exit_code.h"
+#include "engine/scene/pictures/image_io.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/run_command.h"
-#include "tests/engine/pose/pose_fixture.h"
+#include "tests/engine/scene/posing/pose_fixture.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/testing/wait_until.h"

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "client/commands/command_line.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/ids.h"
 #include "tests/testing/paths.h"
 

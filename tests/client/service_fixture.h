@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "common/files/sha256.h"
 #include "common/messages/blob_ref.h"
-#include "common/sha256.h"
 #include "fmt/format.h"
 #include "nerf/v1/job_service.pb.h"
 #include "tests/client/fake_server.h"

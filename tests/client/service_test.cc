@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error_reason.h"
-#include "common/exit_code.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
 #include "common/messages/rpc_status.h"
-#include "common/sha256.h"
-#include "engine/scene/image_io.h"
-#include "engine/scene/scene_reader.h"
+#include "common/process/exit_code.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/read/scene_reader.h"
 #include "fmt/format.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/paths.h"

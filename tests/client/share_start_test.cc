@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/path/camera_path.h"
+#include "engine/views/path/camera_path.h"
 
 namespace nerf {
 namespace {

@@ -10,13 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "common/child_process.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/mutex.h"
-#include "common/sha256.h"
-#include "engine/scene/image_io.h"
+#include "common/process/child_process.h"
+#include "common/process/exit_code.h"
+#include "engine/scene/pictures/image_io.h"
 #include "tests/client/service_fixture.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/paths.h"

@@ -1,4 +1,4 @@
-#include "common/child_process.h"
+#include "common/process/child_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

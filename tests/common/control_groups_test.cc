@@ -1,4 +1,4 @@
-#include "common/control_groups.h"
+#include "common/process/control_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "common/error_reason.h"
 
-#include "common/exit_code.h"
 #include "common/packed_strings.h"
+#include "common/process/exit_code.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

@@ -1,5 +1,5 @@
 // Finding the data folder of one's own nerfd by its address.
-#include "common/local_server.h"
+#include "common/process/local_server.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

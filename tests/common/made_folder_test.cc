@@ -1,4 +1,4 @@
-#include "common/made_folder.h"
+#include "common/files/made_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/nearest_path.h"
+#include "common/files/nearest_path.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/places.h"
+#include "common/files/places.h"
 
 #include <gtest/gtest.h>
 

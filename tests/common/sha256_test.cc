@@ -1,6 +1,6 @@
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

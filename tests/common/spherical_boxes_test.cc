@@ -1,7 +1,7 @@
-#include "common/spherical_boxes.h"
+#include "common/files/spherical_boxes.h"
 
-#include "common/atomic_file.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "common/local_server.h"
+#include "common/process/local_server.h"
 #include "common/rpc/channel.h"
 #include "tests/testing/token_channel.h"
 

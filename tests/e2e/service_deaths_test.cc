@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/e2e/service_harness.h"
 
 namespace nerf {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <map>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/e2e/service_harness.h"
-#include "tests/engine/commands/ball_dataset.h"
+#include "tests/engine/program/commands/ball_dataset.h"
 
 namespace nerf {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/sandbox_support.h"
+#include "common/process/sandbox_support.h"
 #include "tests/e2e/service_harness.h"
 
 namespace nerf {

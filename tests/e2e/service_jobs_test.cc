@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <set>
 
-#include "common/exit_code.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/messages/blob_ref.h"
+#include "common/process/exit_code.h"
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "tests/e2e/owner_channel.h"
 #include "tests/e2e/service_harness.h"

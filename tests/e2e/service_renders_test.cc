@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/e2e/service_harness.h"
 
 namespace nerf {

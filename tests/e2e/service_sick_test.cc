@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/e2e/service_harness.h"
 
 namespace nerf {

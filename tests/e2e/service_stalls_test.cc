@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "common/rpc/channel.h"
 #include "nerf/v1/job_service.grpc.pb.h"
 #include "tests/e2e/owner_channel.h"

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "common/exit_code.h"
+#include "common/process/exit_code.h"
 #include "tests/e2e/service_harness.h"
 
 namespace nerf {

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "common/messages/deterministic_bytes.h"
-#include "engine/protocol/message_splitter.h"
-#include "engine/serve/request_check.h"
+#include "engine/base/protocol/message_splitter.h"
+#include "engine/program/serve/request_check.h"
 #include "nerf/internal/engine.pb.h"
-#include "tests/engine/commands/worker_messages.h"
+#include "tests/engine/program/commands/worker_messages.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace nerf {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/group/group.h"
+#include "engine/train/group/group.h"
 
 namespace nerf {
 

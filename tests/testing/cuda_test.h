@@ -8,7 +8,7 @@
 
 #include "engine/base/buffer.h"
 #include "engine/base/half_float.h"
-#include "engine/kernels/cuda/device.h"
+#include "engine/field/kernels/cuda/device.h"
 #include "gtest/gtest.h"
 #ifdef NERF_CUDA_EMULATION
 #include "tests/testing/cuda_emulation/block_runner.h"

@@ -1,6 +1,6 @@
-// The part of NCCL's interface that engine/group/nccl uses, for ranks that are threads: arrays are
-// in host memory, and an exchange is done when the group of calls ends. Calls answer ncclInProgress
-// once, as those of a communicator that does not block may.
+// The part of NCCL's interface that engine/train/group/nccl uses, for ranks that are threads:
+// arrays are in host memory, and an exchange is done when the group of calls ends. Calls answer
+// ncclInProgress once, as those of a communicator that does not block may.
 #include "tests/testing/fake_nccl.h"
 
 #include <nccl.h>

@@ -1,7 +1,7 @@
 #include "tests/testing/plain_bf16_unit.h"
 
-#include "engine/kernels/cpu/bf16_units.h"
-#include "engine/kernels/cpu/tile_layers.h"
+#include "engine/field/kernels/cpu/bf16_units.h"
+#include "engine/field/kernels/cpu/tile_layers.h"
 #include "tests/testing/plain_tiles.h"
 
 namespace nerf {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engine/base/bfloat16.h"
-#include "engine/kernels/cpu/bf16_unit.h"
+#include "engine/field/kernels/cpu/bf16_unit.h"
 
 namespace nerf::kernels::cpu {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/mutex.h"
 #include "tests/testing/temp_dir.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "server/queue/catalogs/model_catalog.h"
 #include "server/queue/catalogs/scene_catalog.h"
 #include "server/queue/leases/lease_table.h"

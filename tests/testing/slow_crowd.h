@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 
 namespace nerf {
 

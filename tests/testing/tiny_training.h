@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
-#include "engine/files/tensor_file.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/scene/camera.h"
 #include "engine/scene/scene.h"
+#include "engine/train/batch/ray_batch.h"
 #include "engine/train/ray_step.h"
 #include "tests/testing/random_floats.h"
 

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/kernels/distortion.h"
+#include "engine/field/kernels/ray_marching.h"
 #include "engine/field/occupancy_grid.h"
-#include "engine/kernels/distortion.h"
-#include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
-#include "engine/render/renderer.h"
+#include "engine/train/batch/ray_batch.h"
 #include "engine/train/training_step.h"
+#include "engine/views/render/renderer.h"
 #include "tests/testing/reference/composite.h"
 #include "tests/testing/reference/distortion.h"
 #include "tests/testing/reference/ngp_field.h"

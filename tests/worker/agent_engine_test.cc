@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/clock.h"
-#include "common/sandbox_support.h"
+#include "common/process/sandbox_support.h"
 #include "nerf/v1/scene_service.pb.h"
 #include "tests/worker/agent_fixture.h"
 #include "worker/engine/engine_process.h"

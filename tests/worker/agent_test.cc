@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "common/error_reason.h"
-#include "common/exit_code.h"
 #include "common/messages/rpc_status.h"
+#include "common/process/exit_code.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/worker/scripted_agent.h"
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/protocol/message_splitter.h"
+#include "engine/base/protocol/message_splitter.h"
 #include "nerf/internal/engine.pb.h"
 
 namespace {

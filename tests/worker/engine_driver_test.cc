@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/sandbox_support.h"
+#include "common/process/sandbox_support.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/mount_namespace.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "common/clock.h"
-#include "engine/protocol/message_splitter.h"
+#include "engine/base/protocol/message_splitter.h"
 #include "nerf/internal/engine.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"

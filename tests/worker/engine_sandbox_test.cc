@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "common/mutex.h"
-#include "common/sandbox_support.h"
+#include "common/process/sandbox_support.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/mount_namespace.h"

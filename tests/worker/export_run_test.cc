@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/messages/rpc_status.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/worker/scripted_agent.h"

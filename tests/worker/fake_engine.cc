@@ -24,7 +24,7 @@
 #include <map>
 #include <string>
 
-#include "engine/protocol/message_splitter.h"
+#include "engine/base/protocol/message_splitter.h"
 #include "nerf/internal/engine.pb.h"
 
 namespace {

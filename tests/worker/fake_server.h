@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/mutex.h"
-#include "common/sha256.h"
 #include "worker/base/server_link.h"
 #include "worker/files/blob_cache.h"
 

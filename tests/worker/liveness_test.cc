@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"

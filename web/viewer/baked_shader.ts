@@ -1,4 +1,4 @@
-// The field of a baked model in GLSL: BakedModel of engine/export/baked_model.h.
+// The field of a baked model in GLSL: BakedModel of engine/export/files/baked_model.h.
 export const bakedField = `
 precision highp sampler3D;
 

@@ -1,4 +1,4 @@
-// Which nodes the cells of a baked model have: engine/export/baked_model.h.
+// Which nodes the cells of a baked model have: engine/export/files/baked_model.h.
 
 // Calls visit for each node of the cell of this bit of a block, x fastest: its number in the block.
 function forNodes(bit: number, perCell: number, visit: (inBlock: number) => void) {

@@ -1,4 +1,4 @@
-// The model in the page: what nerf-engine wrote (engine/export/viewer_file.h), checked.
+// The model in the page: what nerf-engine wrote (engine/export/files/viewer_file.h), checked.
 
 import { cellsOf, type Cells } from "./cells";
 
@@ -54,7 +54,7 @@ export interface ExactModel extends Grid {
   weights: Uint16Array; // half floats, layers one after another as [input][output]
 }
 
-// BakedModel of engine/export/baked_model.h: 4 and 3 bytes of each node.
+// BakedModel of engine/export/files/baked_model.h: 4 and 3 bytes of each node.
 export interface BakedModel extends Grid {
   cells: Cells;
   base: Uint8Array;
@@ -69,7 +69,7 @@ export interface Model {
   baked?: BakedModel;
 }
 
-// Layers in the order of engine/base/ngp_layers.h: inputs, outputs.
+// Layers in the order of engine/base/layouts/ngp_layers.h: inputs, outputs.
 export const layers = [
   [32, 64],
   [64, 16],

@@ -7,8 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "common/atomic_file.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -15,8 +15,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "common/atomic_file.h"
-#include "common/sha256.h"
+#include "common/files/atomic_file.h"
+#include "common/files/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {

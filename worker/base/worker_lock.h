@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/ids.h"
 
 namespace nerf {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/process_arguments.h"
+#include "common/process/process_arguments.h"
 #include "common/status_macros.h"
 
 namespace nerf {

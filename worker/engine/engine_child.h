@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/engine_sandbox.h"
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "common/child_process.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/process/child_process.h"
 
 namespace nerf {
 namespace {

@@ -14,11 +14,11 @@
 #include <thread>
 #include <utility>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
-#include "engine/protocol/message_splitter.h"
+#include "engine/base/protocol/message_splitter.h"
 
 namespace nerf {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/child_process.h"
+#include "common/process/child_process.h"
 
 namespace nerf {
 

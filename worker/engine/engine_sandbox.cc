@@ -25,7 +25,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/sandbox_support.h"
+#include "common/process/sandbox_support.h"
 #include "common/status_macros.h"
 #include "worker/engine/landlock.h"
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "common/error_reason.h"
-#include "common/exit_code.h"
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
-#include "engine/protocol/message_splitter.h"
+#include "common/process/exit_code.h"
+#include "engine/base/protocol/message_splitter.h"
 
 namespace nerf {
 namespace {

@@ -27,7 +27,7 @@
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
 #include "common/status_macros.h"
-#include "engine/protocol/message_splitter.h"
+#include "engine/base/protocol/message_splitter.h"
 #include "nerf/internal/engine.pb.h"
 
 namespace nerf {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "common/sandbox_support.h"
+#include "common/process/sandbox_support.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 
 namespace nerf {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/atomic_file.h"
+#include "common/files/atomic_file.h"
+#include "common/files/sha256.h"
 #include "common/logging.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "worker/base/call_result.h"
 

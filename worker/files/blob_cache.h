@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/file_stamp.h"
+#include "common/files/file_stamp.h"
 #include "common/mutex.h"
 #include "nerf/v1/common.pb.h"
 

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_replace.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/status_macros.h"
 #include "worker/base/call_result.h"
 

@@ -7,16 +7,16 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "engine/base/warp_layers.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/hash_position_gradient.h"
-#include "engine/kernels/point_warp.h"
+#include "engine/base/layouts/warp_layers.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/hash_position_gradient.h"
+#include "engine/field/kernels/point_warp.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/dynamic/field.h"
 #include "engine/methods/dynamic/model.h"
 #include "engine/methods/dynamic/time_range.h"
-#include "engine/methods/ngp/cuda_step_shape.h"
+#include "engine/methods/ngp/cuda/cuda_step_shape.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
-#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "engine/config/train_config.h"
-#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/base/config/train_config.h"
+#include "engine/methods/ngp/cuda/cuda_render_device.h"
 #include "engine/methods/ngp/cuda_warp.h"
 #include "engine/scene/scene.h"
 

@@ -1,7 +1,7 @@
 #include "engine/methods/dynamic/cuda_warp.h"
 #include "engine/methods/dynamic/dynamic_step.h"
 #include "engine/methods/dynamic/model.h"
-#include "engine/methods/ngp/new_cuda_step.h"
+#include "engine/methods/ngp/cuda/new_cuda_step.h"
 #include "engine/train/method.h"
 #include "engine/train/step_bench.h"
 

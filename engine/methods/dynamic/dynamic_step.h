@@ -3,8 +3,8 @@
 #include <memory>
 #include <span>
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/train_config.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_step.h"
 

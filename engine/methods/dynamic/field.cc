@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/spherical_harmonics.h"
 
 namespace nerf {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/base/layouts/warp_layers.h"
 #include "engine/base/philox.h"
-#include "engine/base/warp_layers.h"
 #include "engine/field/marched_model.h"
 #include "engine/methods/dynamic/field.h"
 #include "engine/methods/ngp/state.h"

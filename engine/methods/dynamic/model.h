@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
 #include "engine/methods/dynamic/time_range.h"
 #include "engine/methods/ngp/parameters.h"
-#include "engine/parameters/dense_parameters.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {

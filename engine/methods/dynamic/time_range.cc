@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/parameters/dense_parameters.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "fmt/format.h"
 
 namespace nerf {

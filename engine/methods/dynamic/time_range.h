@@ -4,7 +4,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "engine/files/tensor_file.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/bfloat16.h"
-#include "engine/kernels/dense_layer.h"
+#include "engine/field/kernels/dense_layer.h"
 #include "engine/methods/ngp/layer_backward.h"
 
 namespace nerf {

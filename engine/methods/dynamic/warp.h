@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/base/buffer.h"
+#include "engine/base/layouts/warp_layers.h"
 #include "engine/base/vec3.h"
-#include "engine/base/warp_layers.h"
 
 namespace nerf {
 

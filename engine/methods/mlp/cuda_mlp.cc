@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/view_rays.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/view_rays.h"
 #include "engine/methods/mlp/cuda_network.h"
 #include "engine/methods/mlp/field.h"
 #include "engine/methods/mlp/parameters.h"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/methods/ngp/cuda/cuda_render_device.h"
 #include "engine/train/cuda_field.h"
 #include "engine/train/method.h"
 #include "engine/train/ray_step.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/kernels/cuda/device.h"
+#include "engine/field/kernels/cuda/device.h"
 
 namespace nerf {
 namespace {

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/view_rays.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/view_rays.h"
 #include "engine/methods/mlp/cuda_mlp.h"
 #include "engine/methods/mlp/cuda_network.h"
 #include "engine/methods/mlp/field.h"
 #include "engine/methods/mlp/pair_model.h"
-#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/methods/ngp/cuda/cuda_render_device.h"
 
 // Views of method mlp on a device.
 namespace nerf {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/ray.h"
-#include "engine/config/train_config.h"
 #include "engine/scene/scene.h"
 
 namespace nerf {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/methods/mlp/describe/mlp_layout.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "fmt/format.h"

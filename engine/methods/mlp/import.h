@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/config/train_config.h"
-#include "engine/files/tensor_file.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 
 namespace nerf {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/kernels/activation.h"
-#include "engine/kernels/composite.h"
-#include "engine/kernels/view_rays.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/composite.h"
+#include "engine/field/kernels/view_rays.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/hierarchical.h"
 #include "engine/methods/mlp/steps.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 #include "engine/field/trained_model.h"
 #include "engine/methods/mlp/field.h"
 #include "engine/scene/scene.h"

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "engine/base/philox.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/color_loss.h"
-#include "engine/kernels/composite.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/color_loss.h"
+#include "engine/field/kernels/composite.h"
 #include "engine/methods/mlp/hierarchical.h"
 #include "engine/train/schedule.h"
 

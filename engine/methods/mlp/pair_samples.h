@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
+#include "engine/train/batch/ray_batch.h"
 
 namespace nerf {
 

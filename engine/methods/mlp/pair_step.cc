@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
+#include "engine/field/parameters/update_count.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/mlp/hierarchical.h"
@@ -10,7 +11,6 @@
 #include "engine/methods/mlp/pair_step.h"
 #include "engine/methods/mlp/parameters.h"
 #include "engine/methods/mlp/steps.h"
-#include "engine/parameters/update_count.h"
 
 namespace nerf {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 #include "engine/methods/mlp/hierarchical.h"
 #include "engine/scene/scene.h"
 #include "engine/train/ray_step.h"

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/mlp/describe/mlp_layout.h"
 #include "engine/methods/mlp/network.h"
-#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 

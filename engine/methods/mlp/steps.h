@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/train_config.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/trained_model.h"
 #include "engine/scene/scene.h"

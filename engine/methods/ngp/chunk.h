@@ -3,14 +3,14 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/kernels/ray_marching.h"
 #include "engine/field/ray_wave.h"
-#include "engine/kernels/ray_marching.h"
 #include "engine/methods/ngp/lane_output.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/parameters.h"
-#include "engine/methods/ngp/view_poses.h"
+#include "engine/methods/ngp/view_parameters/view_poses.h"
+#include "engine/train/batch/ray_batch.h"
 #include "engine/train/composited_ray.h"
 #include "engine/train/ray_roulette.h"
 

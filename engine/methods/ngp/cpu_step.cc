@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
+#include "engine/field/parameters/gradient_lanes.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
@@ -14,7 +15,6 @@
 #include "engine/methods/ngp/rank_exchange.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/parameters/gradient_lanes.h"
 #include "engine/train/ray_step.h"
 #include "engine/train/schedule.h"
 

@@ -7,11 +7,11 @@
 
 #include "absl/status/status.h"
 #include "engine/base/vec3.h"
+#include "engine/field/files/tensor_file.h"
+#include "engine/field/kernels/adam.h"
+#include "engine/field/kernels/hash_encoding.h"
+#include "engine/field/kernels/stream.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
-#include "engine/kernels/adam.h"
-#include "engine/kernels/hash_encoding.h"
-#include "engine/kernels/stream.h"
 #include "engine/methods/ngp/state.h"
 
 namespace nerf {

@@ -4,9 +4,9 @@
 #include <span>
 
 #include "engine/base/lens.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/methods/ngp/view_poses.h"
+#include "engine/methods/ngp/view_parameters/view_poses.h"
 #include "engine/scene/scene.h"
+#include "engine/train/batch/ray_batch.h"
 
 namespace nerf {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <numeric>
 
-#include "engine/kernels/activation.h"
-#include "engine/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/spherical_harmonics.h"
 
 namespace nerf {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/kernels/hash_encoding.h"
+#include "engine/field/kernels/hash_encoding.h"
 #include "engine/methods/ngp/buffer_rows.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 

@@ -1,6 +1,6 @@
 #include "engine/methods/ngp/layer_backward.h"
 
-#include "engine/kernels/dense_layer.h"
+#include "engine/field/kernels/dense_layer.h"
 
 namespace nerf {
 

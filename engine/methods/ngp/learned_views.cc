@@ -1,8 +1,8 @@
 #include "engine/methods/ngp/learned_views.h"
 
 #include "common/status_macros.h"
+#include "engine/field/parameters/lens_scales.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
-#include "engine/parameters/lens_scales.h"
 
 namespace nerf {
 namespace {

@@ -5,17 +5,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/batch/picture_errors.h"
-#include "engine/batch/pixel_batch.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
-#include "engine/files/tensor_file.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/methods/ngp/parameters.h"
-#include "engine/methods/ngp/view_appearances.h"
-#include "engine/methods/ngp/view_exposures.h"
-#include "engine/methods/ngp/view_focals.h"
-#include "engine/methods/ngp/view_poses.h"
+#include "engine/methods/ngp/view_parameters/view_appearances.h"
+#include "engine/methods/ngp/view_parameters/view_exposures.h"
+#include "engine/methods/ngp/view_parameters/view_focals.h"
+#include "engine/methods/ngp/view_parameters/view_poses.h"
 #include "engine/scene/scene.h"
+#include "engine/train/batch/picture_errors.h"
+#include "engine/train/batch/pixel_batch.h"
+#include "engine/train/batch/ray_batch.h"
 
 namespace nerf {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "engine/base/buffer.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/dense_layer.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/dense_layer.h"
 
 namespace nerf {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "engine/base/aabb.h"
 #include "engine/base/encoded_space.h"
-#include "engine/base/ngp_layers.h"
-#include "engine/kernels/hash_encoding.h"
+#include "engine/base/layouts/ngp_layers.h"
+#include "engine/field/kernels/hash_encoding.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 
 namespace nerf {

@@ -9,8 +9,8 @@
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
 #include "engine/base/philox.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/ngp/table_resize.h"
-#include "engine/parameters/dense_parameters.h"
 #include "engine/train/schedule.h"
 #include "fmt/format.h"
 

@@ -6,10 +6,10 @@
 
 #include "absl/status/status.h"
 #include "engine/base/buffer.h"
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/train_config.h"
-#include "engine/files/tensor_file.h"
-#include "engine/kernels/adam.h"
+#include "engine/field/files/tensor_file.h"
+#include "engine/field/kernels/adam.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/view_rays.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/view_rays.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
 #include "engine/methods/ngp/proposal_sampling.h"

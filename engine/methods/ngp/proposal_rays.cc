@@ -1,10 +1,10 @@
 #include "engine/methods/ngp/proposal_rays.h"
 
 #include "engine/base/philox.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/color_loss.h"
-#include "engine/kernels/composite.h"
-#include "engine/kernels/distortion.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/color_loss.h"
+#include "engine/field/kernels/composite.h"
+#include "engine/field/kernels/distortion.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/train/schedule.h"
 

@@ -3,12 +3,12 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/ray.h"
 #include "engine/base/vec3.h"
-#include "engine/batch/ray_batch.h"
-#include "engine/config/train_config.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/proposal_sampling.h"
+#include "engine/train/batch/ray_batch.h"
 
 namespace nerf {
 

@@ -5,7 +5,9 @@
 
 #include "common/status_macros.h"
 #include "engine/base/trace.h"
-#include "engine/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/spherical_harmonics.h"
+#include "engine/field/parameters/gradient_lanes.h"
+#include "engine/field/parameters/update_count.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"
 #include "engine/methods/ngp/parameters.h"
@@ -15,8 +17,6 @@
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/row_evaluator.h"
 #include "engine/methods/ngp/state.h"
-#include "engine/parameters/gradient_lanes.h"
-#include "engine/parameters/update_count.h"
 
 namespace nerf {
 namespace {

@@ -4,14 +4,14 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
-#include "engine/render/render_device.h"
 #include "engine/scene/scene.h"
 #include "engine/train/method.h"
 #include "engine/train/ray_step.h"
+#include "engine/views/render/render_device.h"
 
 namespace nerf {
 

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "engine/group/group.h"
+#include "engine/field/parameters/gradient_lanes.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/line_counts.h"
 #include "engine/methods/ngp/parameters.h"
-#include "engine/parameters/gradient_lanes.h"
+#include "engine/train/group/group.h"
 
 namespace nerf {
 

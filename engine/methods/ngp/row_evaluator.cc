@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/kernels/activation.h"
-#include "engine/kernels/hash_position_gradient.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/hash_position_gradient.h"
 #include "engine/methods/ngp/buffer_rows.h"
 #include "engine/methods/ngp/layer_backward.h"
 

@@ -5,12 +5,12 @@
 
 #include "common/status_macros.h"
 #include "engine/field/marched_model.h"
+#include "engine/field/parameters/update_count.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/proposals.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/methods/ngp/view_appearances.h"
-#include "engine/parameters/update_count.h"
+#include "engine/methods/ngp/view_parameters/view_appearances.h"
 #include "engine/train/occupancy_file.h"
 
 namespace nerf {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/config/train_config.h"
-#include "engine/kernels/ray_marching.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/kernels/ray_marching.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/scene/scene.h"

@@ -5,13 +5,13 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/batch/cuda_pictures.h"
-#include "engine/config/train_config.h"
-#include "engine/group/group.h"
 #include "engine/methods/ngp/cuda_warp.h"
 #include "engine/methods/ngp/depth_rays.h"
 #include "engine/scene/scene.h"
+#include "engine/train/batch/cuda_pictures.h"
+#include "engine/train/group/group.h"
 #include "engine/train/ray_step.h"
 
 namespace nerf {

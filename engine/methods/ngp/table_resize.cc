@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/base/ngp_layers.h"
+#include "engine/base/layouts/ngp_layers.h"
 
 namespace nerf {
 namespace {

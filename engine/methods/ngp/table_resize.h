@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/base/buffer.h"
-#include "engine/files/tensor_file.h"
-#include "engine/kernels/hash_encoding.h"
+#include "engine/field/files/tensor_file.h"
+#include "engine/field/kernels/hash_encoding.h"
 
 namespace nerf {
 

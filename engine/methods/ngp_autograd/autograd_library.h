@@ -10,7 +10,7 @@
 
 namespace nerf {
 
-// Path of libnerf_autograd.so (engine/autograd), which has the steps of the methods through
+// Path of libnerf_autograd.so (engine/methods/autograd), which has the steps of the methods through
 // LibTorch: ../lib relative to the folder of this program.
 std::string AutogradLibraryPath();
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/spherical_harmonics.h"
-#include "engine/kernels/tile_samples.h"
-#include "engine/methods/ngp/cuda_network.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/tile_samples.h"
+#include "engine/methods/ngp/cuda/cuda_network.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/state.h"

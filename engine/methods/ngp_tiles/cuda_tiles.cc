@@ -6,9 +6,9 @@
 
 #include "common/error_reason.h"
 #include "engine/base/check.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/tile_samples.h"
-#include "engine/methods/ngp/cuda_view_network.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/tile_samples.h"
+#include "engine/methods/ngp/cuda/cuda_view_network.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/steps.h"

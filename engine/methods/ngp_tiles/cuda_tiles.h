@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "engine/methods/ngp/cuda_render_device.h"
+#include "engine/methods/ngp/cuda/cuda_render_device.h"
 #include "engine/train/cuda_field.h"
 #include "engine/train/method.h"
 

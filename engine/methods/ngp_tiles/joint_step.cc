@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/spherical_harmonics.h"
+#include "engine/field/parameters/gradient_lanes.h"
 #include "engine/methods/ngp/chunk.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
@@ -14,7 +15,6 @@
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
-#include "engine/parameters/gradient_lanes.h"
 #include "engine/train/field_step.h"
 #include "engine/train/occupancy_file.h"
 

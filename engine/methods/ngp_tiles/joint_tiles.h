@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/parameters.h"
 #include "engine/methods/ngp_tiles/tile_cuts.h"

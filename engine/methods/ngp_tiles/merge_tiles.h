@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/files/tensor_file.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/train/method.h"
 
 namespace nerf {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/status_macros.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"
-#include "engine/parameters/dense_parameters.h"
 #include "fmt/format.h"
 
 namespace nerf {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "engine/files/tensor_file.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/methods/ngp_tiles/tile_cuts.h"
 
 namespace nerf {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 #include "engine/field/marched_model.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/methods/ngp_tiles/tile_cuts.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "engine/files/metadata_reader.h"
-#include "engine/kernels/ray_sampling.h"
+#include "engine/field/files/metadata_reader.h"
+#include "engine/field/kernels/ray_sampling.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"

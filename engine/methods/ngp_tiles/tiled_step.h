@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/base/config/train_config.h"
 #include "engine/base/parallel_for.h"
-#include "engine/config/train_config.h"
 #include "engine/methods/ngp_tiles/tile_cuts.h"
 #include "engine/scene/scene.h"
 #include "engine/train/training_step.h"

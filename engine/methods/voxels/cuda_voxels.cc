@@ -6,14 +6,14 @@
 
 #include "common/status_macros.h"
 #include "engine/base/check.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/view_rays.h"
-#include "engine/kernels/voxels.h"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/view_rays.h"
+#include "engine/field/kernels/voxels.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "engine/methods/voxels/field.h"
 #include "engine/methods/voxels/voxel_file.h"
 #include "engine/methods/voxels/voxels_state.h"
-#include "engine/parameters/dense_parameters.h"
 #include "engine/train/cuda_field_step.h"
 
 namespace nerf {

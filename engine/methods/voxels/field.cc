@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/kernels/activation.h"
-#include "engine/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/spherical_harmonics.h"
 
 namespace nerf {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/status_macros.h"
-#include "engine/files/metadata_reader.h"
+#include "engine/field/files/metadata_reader.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
-#include "engine/parameters/dense_parameters.h"
 
 namespace nerf {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
+#include "engine/base/layouts/voxel_layout.h"
 #include "engine/base/vec3.h"
-#include "engine/base/voxel_layout.h"
 #include "engine/field/occupancy_grid.h"
 
 namespace nerf {

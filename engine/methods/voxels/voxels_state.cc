@@ -6,8 +6,8 @@
 
 #include "common/status_macros.h"
 #include "engine/base/half_float.h"
+#include "engine/field/files/metadata_reader.h"
 #include "engine/field/marched_model.h"
-#include "engine/files/metadata_reader.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "engine/methods/voxels/voxel_file.h"
 

@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/buffer.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/trained_model.h"
-#include "engine/files/tensor_file.h"
 #include "engine/methods/voxels/field.h"
 #include "engine/methods/voxels/voxel_grid.h"
 #include "engine/scene/scene.h"

@@ -6,13 +6,13 @@
 
 #include "common/status_macros.h"
 #include "engine/base/bfloat16.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/adam.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/adam.h"
+#include "engine/field/parameters/dense_parameters.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "engine/methods/voxels/field.h"
 #include "engine/methods/voxels/voxel_file.h"
 #include "engine/methods/voxels/voxels_state.h"
-#include "engine/parameters/dense_parameters.h"
 #include "engine/train/field_step.h"
 #include "engine/train/occupancy_file.h"
 

@@ -95,7 +95,8 @@ struct TrainingSpec {
   // Id of the pose job, in the same project, that makes the scene; or empty. Create takes the scene
   // from it.
   std::string pose_job;
-  // With every default filled in, without `init`. engine/config defines and checks what it means.
+  // With every default filled in, without `init`. engine/base/config defines and checks what it
+  // means.
   v1::TrainingConfig config;
   v1::TrainingConfig requested_config;  // what the client sent
   std::optional<InitReference> init;

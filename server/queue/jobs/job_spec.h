@@ -27,8 +27,8 @@ struct PartSpec {
   std::optional<CheckpointRecord> resume;  // that it goes on from
 };
 
-// A job that a client requests. The caller has checked the config of a training (engine/config);
-// the queue checks names and other resources (scene, init).
+// A job that a client requests. The caller has checked the config of a training
+// (engine/base/config); the queue checks names and other resources (scene, init).
 struct JobSpec {
   std::string project;
   std::string id;          // empty: the queue draws one ("j-7f3k2c81")

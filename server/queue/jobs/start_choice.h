@@ -12,7 +12,8 @@
 
 namespace nerf {
 
-// nerf-engine writes it where photographs were added to a scene (engine/scene/placement_file.h).
+// nerf-engine writes it where photographs were added to a scene
+// (engine/scene/read/placement_file.h).
 inline constexpr std::string_view kPlacementFile = "placement.json";
 
 // A model that a new job may start from, and what is known of its training.

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/logging.h"
 #include "common/messages/deterministic_bytes.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/queue/jobs/stop_cause.h"
 #include "server/queue/kinds/kind_policy.h"

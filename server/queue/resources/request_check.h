@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "absl/time/time.h"
+#include "common/files/sha256.h"
 #include "common/problems.h"
-#include "common/sha256.h"
 
 namespace nerf {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/logging.h"
-#include "common/sha256.h"
 #include "server/queue/resources/request_check.h"
 
 namespace nerf {

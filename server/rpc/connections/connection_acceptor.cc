@@ -16,9 +16,9 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/file_io.h"
-#include "common/listen_sockets.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
+#include "common/process/listen_sockets.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
-#include "common/sha256.h"
 
 namespace nerf {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/config/start_rank.h"
+#include "engine/base/config/start_rank.h"
 #include "server/queue/resources/resource_key.h"
 #include "server/rpc/convert/convert_common.h"
 

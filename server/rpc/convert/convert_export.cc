@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "engine/messages/export_options.h"
-#include "engine/messages/render_check.h"
+#include "engine/base/messages/export_options.h"
+#include "engine/base/messages/render_check.h"
 #include "server/queue/jobs/export_features.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/resources/request_check.h"

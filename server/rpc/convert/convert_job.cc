@@ -6,8 +6,8 @@
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "engine/config/train_config.h"
-#include "engine/messages/crop_box.h"
+#include "engine/base/config/train_config.h"
+#include "engine/base/messages/crop_box.h"
 #include "server/queue/jobs/job_spec.h"
 #include "server/queue/records/job_message.h"
 #include "server/queue/records/kind_record.h"

@@ -8,8 +8,8 @@
 
 #include "common/status_macros.h"
 #include "engine/base/local_origin.h"
-#include "engine/messages/render_check.h"
-#include "engine/path/keyframe_path.h"
+#include "engine/base/messages/render_check.h"
+#include "engine/views/path/keyframe_path.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/kinds/render_work.h"
 #include "server/queue/resources/request_check.h"
@@ -26,7 +26,7 @@ v1::ImageFormat FormatOf(const v1::RenderSpec& spec) {
 
 // camera: relative to the origin.
 v1::Camera CameraOf(const PathCamera& camera, const Vec3d& origin, uint32_t width,
-                     uint32_t height) {
+                    uint32_t height) {
   v1::Camera proto;
   proto.set_width(width);
   proto.set_height(height);

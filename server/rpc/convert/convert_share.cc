@@ -8,7 +8,7 @@
 #include "common/error_reason.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
-#include "engine/messages/render_check.h"
+#include "engine/base/messages/render_check.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_error.h"
 #include "server/rpc/convert/convert_common.h"

@@ -8,8 +8,8 @@
 
 #include "common/messages/training_config.h"
 #include "common/status_macros.h"
-#include "engine/messages/config_message.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/messages/config_message.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "server/queue/records/job_message.h"
 #include "server/queue/resources/request_check.h"
 #include "server/queue/resources/resource_key.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 #include "nerf/v1/job_service.pb.h"
 #include "server/queue/jobs/job.h"
 #include "server/queue/state/job_queue.h"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/config/view_limits.h"
 #include "engine/base/export_bytes.h"
-#include "engine/config/view_limits.h"
-#include "engine/messages/export_options.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/messages/export_options.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "server/queue/jobs/job.h"
 
 namespace nerf {

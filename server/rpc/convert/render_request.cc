@@ -7,7 +7,7 @@
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "engine/messages/render_check.h"
+#include "engine/base/messages/render_check.h"
 #include "server/queue/jobs/model_source.h"
 #include "server/queue/kinds/kind_policy.h"
 #include "server/queue/resources/request_check.h"

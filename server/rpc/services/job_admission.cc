@@ -6,7 +6,7 @@
 
 #include "common/error_reason.h"
 #include "common/status_macros.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "nerf/v1/worker_service.pb.h"
 #include "server/queue/kinds/render_work.h"
 #include "server/rpc/convert/convert_scene.h"

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/base/config/start_rank.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/base/picture_names.h"
-#include "engine/config/start_rank.h"
-#include "engine/methods/describe/method_descriptions.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 

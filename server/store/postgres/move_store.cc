@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_join.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "server/store/postgres/pg_schema.h"

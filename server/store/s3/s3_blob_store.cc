@@ -8,11 +8,11 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
+#include "common/files/sha256.h"
 #include "common/logging.h"
-#include "common/sha256.h"
 #include "common/status_macros.h"
 
 namespace nerf {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/files/sha256.h"
 #include "common/hmac.h"
-#include "common/sha256.h"
 
 namespace nerf {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "absl/time/clock.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/mutex.h"
 #include "google/bytestream/bytestream.grpc.pb.h"
 #include "nerf/v1/blob_service.grpc.pb.h"

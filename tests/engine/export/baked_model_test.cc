@@ -1,4 +1,4 @@
-#include "engine/export/baked_model.h"
+#include "engine/export/files/baked_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "common/status_macros.h"
-#include "engine/export/density_layers.h"
-#include "engine/export/seen_cells.h"
-#include "engine/export/seen_color.h"
+#include "engine/export/files/seen_cells.h"
+#include "engine/export/files/seen_color.h"
+#include "engine/export/mesh/density_layers.h"
 #include "tests/engine/export/shapes.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,10 +1,10 @@
-#include "engine/export/camera_list.h"
+#include "engine/export/files/camera_list.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "engine/scene/camera_file.h"
+#include "engine/scene/cameras/camera_file.h"
 #include "engine/scene/pose.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/status_matchers.h"

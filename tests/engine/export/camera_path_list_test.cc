@@ -1,4 +1,4 @@
-#include "engine/export/camera_path_list.h"
+#include "engine/export/files/camera_path_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

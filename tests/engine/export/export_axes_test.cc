@@ -1,4 +1,4 @@
-#include "engine/export/export_axes.h"
+#include "engine/export/files/export_axes.h"
 
 #include <gtest/gtest.h>
 

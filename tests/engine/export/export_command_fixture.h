@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/file_io.h"
-#include "tests/engine/commands/ball_dataset.h"
+#include "common/files/file_io.h"
+#include "tests/engine/program/commands/ball_dataset.h"
 #include "tests/testing/paths.h"
 #include "tests/testing/temp_dir.h"
 

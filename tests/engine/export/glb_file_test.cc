@@ -1,11 +1,11 @@
-#include "engine/export/glb_file.h"
+#include "engine/export/files/glb_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/export/shapes.h"
 #include "tests/testing/status_matchers.h"

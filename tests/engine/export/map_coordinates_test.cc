@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/bench/synthetic_scene.h"
-#include "engine/files/tensor_file.h"
-#include "engine/scene/image_io.h"
+#include "engine/field/files/tensor_file.h"
+#include "engine/program/bench/synthetic_scene.h"
+#include "engine/scene/pictures/image_io.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/export/export_command_fixture.h"

@@ -1,5 +1,5 @@
 // Meshes of shapes whose surface is known, in a box from -1 to 1.
-#include "engine/export/mesh_export.h"
+#include "engine/export/mesh/mesh_export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/export/ply_file.h"
-#include "engine/render/orbit.h"
+#include "engine/export/files/ply_file.h"
 #include "engine/scene/pose.h"
+#include "engine/views/render/orbit.h"
 #include "tests/engine/export/shapes.h"
 #include "tests/testing/status_matchers.h"
 

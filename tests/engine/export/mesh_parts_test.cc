@@ -1,4 +1,4 @@
-#include "engine/export/mesh_parts.h"
+#include "engine/export/mesh/mesh_parts.h"
 
 #include <gtest/gtest.h>
 

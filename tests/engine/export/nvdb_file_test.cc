@@ -1,4 +1,4 @@
-#include "engine/export/nvdb_file.h"
+#include "engine/export/files/nvdb_file.h"
 
 #include <gtest/gtest.h>
 #include <nanovdb/util/GridValidator.h>

@@ -1,4 +1,4 @@
-#include "engine/export/ply_file.h"
+#include "engine/export/files/ply_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/export/mesh_export.h"
-#include "engine/export/triangle_mesh.h"
+#include "engine/export/mesh/mesh_export.h"
+#include "engine/export/mesh/triangle_mesh.h"
 #include "engine/field/marched_model.h"
 #include "engine/field/occupancy_grid.h"
 

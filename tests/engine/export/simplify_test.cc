@@ -1,4 +1,4 @@
-#include "engine/export/simplify.h"
+#include "engine/export/mesh/simplify.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "engine/export/surface_points.h"
+#include "engine/export/mesh/surface_points.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "engine/export/shown_space.h"
-#include "engine/render/orbit.h"
+#include "engine/export/mesh/shown_space.h"
+#include "engine/views/render/orbit.h"
 #include "tests/engine/export/shapes.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "engine/export/surface.h"
+#include "engine/export/mesh/surface.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/export/texture_atlas.h"
+#include "engine/export/mesh/texture_atlas.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

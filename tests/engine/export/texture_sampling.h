@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/export/texture_atlas.h"
+#include "engine/export/mesh/texture_atlas.h"
 
 namespace nerf {
 

@@ -1,4 +1,4 @@
-#include "engine/export/vdb_file.h"
+#include "engine/export/files/vdb_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What a viewer file holds; tests/web/viewer_file_test.mjs looks at its pictures.
-#include "engine/export/viewer_file.h"
+#include "engine/export/files/viewer_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "absl/strings/escaping.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/field/marched_model.h"
-#include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/field.h"
 #include "engine/methods/ngp/state.h"

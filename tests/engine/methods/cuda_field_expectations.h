@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/render/render_device.h"
+#include "engine/views/render/render_device.h"
 #include "tests/engine/methods/ngp/cuda_step_expectations.h"
 #include "tests/testing/step_expectations.h"
 

@@ -5,13 +5,14 @@
 
 #include <cmath>
 
-#include "engine/measure/evaluation.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/methods/registry.h"
-#include "engine/training/loaded_model.h"
-#include "engine/training/training_session.h"
-#include "tests/engine/commands/ball_dataset.h"
-#include "tests/engine/commands/trained_files.h"
+#include "engine/program/session/loaded_model.h"
+#include "engine/program/session/training_session.h"
+#include "engine/scene/read/scene_reader.h"
+#include "engine/views/measure/evaluation.h"
+#include "tests/engine/program/commands/ball_dataset.h"
+#include "tests/engine/program/commands/trained_files.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"

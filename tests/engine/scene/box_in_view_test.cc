@@ -1,8 +1,9 @@
-#include "engine/scene/box_in_view.h"
+#include "engine/scene/judge/box_in_view.h"
 
 #include <filesystem>
 #include <fstream>
 
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -1,4 +1,4 @@
-#include "engine/scene/camera_file.h"
+#include "engine/scene/cameras/camera_file.h"
 
 #include <string>
 

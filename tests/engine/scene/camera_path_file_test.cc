@@ -1,5 +1,5 @@
 // Camera paths of other programs.
-#include "engine/scene/camera_path_file.h"
+#include "engine/scene/cameras/camera_path_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "engine/scene/capture_app_reader.h"
+#include "engine/scene/read/capture_app_reader.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"

@@ -1,5 +1,6 @@
-#include "engine/scene/check_report.h"
+#include "engine/scene/read/check_report.h"
 
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -1,9 +1,9 @@
-#include "engine/scene/colmap_reader.h"
+#include "engine/scene/read/colmap_reader.h"
 
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"

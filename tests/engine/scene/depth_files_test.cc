@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"
 

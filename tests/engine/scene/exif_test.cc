@@ -1,10 +1,10 @@
-#include "engine/scene/exif.h"
+#include "engine/scene/pictures/exif.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/scene/image_io.h"
-#include "engine/scene/scene_reader.h"
-#include "tests/engine/pose/pose_fixture.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/read/scene_reader.h"
+#include "tests/engine/scene/posing/pose_fixture.h"
 #include "tests/engine/scene/scene_fixture.h"
 
 namespace nerf {

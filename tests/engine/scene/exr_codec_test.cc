@@ -1,4 +1,4 @@
-#include "engine/scene/exr_codec.h"
+#include "engine/scene/pictures/exr_codec.h"
 
 #include <zlib.h>
 

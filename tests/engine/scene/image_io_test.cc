@@ -1,4 +1,4 @@
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 
 #include <sys/stat.h>
 #include <turbojpeg.h>

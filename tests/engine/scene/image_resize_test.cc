@@ -1,4 +1,4 @@
-#include "engine/scene/image_resize.h"
+#include "engine/scene/pictures/image_resize.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/scene/draw_text.h"
-#include "engine/scene/view_list.h"
+#include "engine/scene/cameras/view_list.h"
+#include "engine/scene/pictures/draw_text.h"
 
 namespace nerf {
 namespace {

@@ -1,5 +1,5 @@
 // What the judgement of a scene does beside its words (planted_faults_test.cc).
-#include "engine/scene/judge_scene.h"
+#include "engine/scene/judge/judge_scene.h"
 
 #include <cmath>
 #include <limits>
@@ -9,11 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/scene/check_report.h"
-#include "engine/scene/judge_cameras.h"
-#include "engine/scene/judge_points.h"
-#include "engine/scene/other_exports.h"
-#include "engine/scene/unposed_photographs.h"
+#include "engine/scene/judge/judge_cameras.h"
+#include "engine/scene/judge/judge_points.h"
+#include "engine/scene/read/check_report.h"
+#include "engine/scene/read/other_exports.h"
+#include "engine/scene/read/scene_reader.h"
+#include "engine/scene/read/unposed_photographs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/looking_at.h"

@@ -1,10 +1,10 @@
 // Names in a data set's file that differ from those on disk, and near misses that must not match.
-#include "engine/scene/listed_names.h"
+#include "engine/scene/read/listed_names.h"
 
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"

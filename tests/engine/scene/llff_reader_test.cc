@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/scene/check_report.h"
-#include "engine/scene/image_io.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/read/check_report.h"
+#include "engine/scene/read/scene_reader.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

@@ -1,6 +1,6 @@
-#include "engine/scene/masks.h"
+#include "engine/scene/pictures/masks.h"
 
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -1,12 +1,12 @@
-#include "engine/scene/path_frame.h"
+#include "engine/scene/cameras/path_frame.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "engine/scene/camera_file.h"
+#include "engine/scene/cameras/camera_file.h"
+#include "engine/scene/cameras/view_list.h"
 #include "engine/scene/pose.h"
-#include "engine/scene/view_list.h"
 #include "tests/engine/scene/scene_fixture.h"
 #include "tests/testing/status_matchers.h"
 

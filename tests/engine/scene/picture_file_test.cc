@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/scene/image_io.h"
-#include "engine/scene/scene_reader.h"
-#include "tests/engine/commands/ball_dataset.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/read/scene_reader.h"
+#include "tests/engine/program/commands/ball_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

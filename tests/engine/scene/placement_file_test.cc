@@ -1,4 +1,4 @@
-#include "engine/scene/placement_file.h"
+#include "engine/scene/read/placement_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Polycam's raw exports, and exports of other programs that are named.
-#include "engine/scene/polycam_reader.h"
+#include "engine/scene/read/polycam_reader.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/scene/other_exports.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/other_exports.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"

@@ -1,10 +1,10 @@
-#include "engine/scene/pose_convention.h"
+#include "engine/scene/judge/pose_convention.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/looking_at.h"

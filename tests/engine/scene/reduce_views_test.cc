@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/scene/image_io.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/pictures/image_io.h"
+#include "engine/scene/read/scene_reader.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/scene/image_io.h"
+#include "engine/scene/pictures/image_io.h"
 #include "tests/testing/paths.h"
 
 // Small data sets on disk, well-formed unless a test breaks them.

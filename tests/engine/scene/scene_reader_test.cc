@@ -1,4 +1,4 @@
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "engine/scene/decode_views.h"
 
 #include <unistd.h>
@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/picture_names.h"
-#include "engine/scene/camera_file.h"
-#include "engine/scene/unposed_photographs.h"
-#include "engine/scene/view_list.h"
+#include "engine/scene/cameras/camera_file.h"
+#include "engine/scene/cameras/view_list.h"
+#include "engine/scene/read/unposed_photographs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"

@@ -1,7 +1,7 @@
-#include "engine/scene/transforms_reader.h"
+#include "engine/scene/read/transforms_reader.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/scene/scene_reader.h"
+#include "engine/scene/read/scene_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/scene_fixture.h"

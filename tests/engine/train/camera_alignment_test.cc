@@ -1,10 +1,10 @@
-#include "engine/measure/camera_alignment.h"
+#include "engine/views/measure/camera_alignment.h"
 
 #include <cmath>
 #include <memory>
 #include <utility>
 
-#include "engine/measure/image_metrics.h"
+#include "engine/views/measure/image_metrics.h"
 #include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
 

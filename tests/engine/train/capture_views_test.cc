@@ -1,4 +1,4 @@
-#include "engine/files/capture_views.h"
+#include "engine/field/files/capture_views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/measure/causes.h"
+#include "engine/views/measure/causes.h"
 
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-#include "engine/files/checkpoint.h"
+#include "engine/field/files/checkpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/batch/coarse_views.h"
+#include "engine/train/batch/coarse_views.h"
 
 #include <gtest/gtest.h>
 

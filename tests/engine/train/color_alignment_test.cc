@@ -1,4 +1,4 @@
-#include "engine/measure/color_alignment.h"
+#include "engine/views/measure/color_alignment.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-#include "engine/measure/image_metrics.h"
+#include "engine/views/measure/image_metrics.h"
 
 namespace nerf {
 namespace {

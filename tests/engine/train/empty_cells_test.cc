@@ -4,8 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include "engine/kernels/ray_marching.h"
-#include "engine/kernels/ray_sampling.h"
+#include "engine/field/kernels/ray_marching.h"
+#include "engine/field/kernels/ray_sampling.h"
 #include "engine/train/shown_pixels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

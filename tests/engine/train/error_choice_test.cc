@@ -1,4 +1,4 @@
-#include "engine/batch/error_choice.h"
+#include "engine/train/batch/error_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/batch/coarse_views.h"
+#include "engine/train/batch/coarse_views.h"
 #include "tests/testing/random_floats.h"
 
 namespace nerf {

@@ -1,4 +1,4 @@
-#include "engine/measure/evaluation.h"
+#include "engine/views/measure/evaluation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/parameters/gradient_lanes.h"
+#include "engine/field/parameters/gradient_lanes.h"
 
 #include <algorithm>
 #include <cmath>

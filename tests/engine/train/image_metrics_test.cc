@@ -1,4 +1,4 @@
-#include "engine/measure/image_metrics.h"
+#include "engine/views/measure/image_metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/parameters/lens_scales.h"
+#include "engine/field/parameters/lens_scales.h"
 
 #include <limits>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/measure/lpips.h"
+#include "engine/views/measure/lpips.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/files/tensor_file.h"
+#include "engine/field/files/tensor_file.h"
 #include "fmt/format.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/status_matchers.h"

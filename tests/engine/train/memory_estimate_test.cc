@@ -1,4 +1,4 @@
-#include "engine/parameters/memory_estimate.h"
+#include "engine/field/parameters/memory_estimate.h"
 
 #include <gtest/gtest.h>
 

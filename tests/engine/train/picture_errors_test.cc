@@ -1,4 +1,4 @@
-#include "engine/batch/picture_errors.h"
+#include "engine/train/batch/picture_errors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/batch/pixel_sampler.h"
+#include "engine/train/batch/pixel_sampler.h"
 
 #include <gtest/gtest.h>
 

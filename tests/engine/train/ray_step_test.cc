@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/batch/coarse_views.h"
-#include "engine/batch/pixel_sampler.h"
-#include "engine/bench/synthetic_scene.h"
+#include "engine/program/bench/synthetic_scene.h"
 #include "engine/scene/camera.h"
+#include "engine/train/batch/coarse_views.h"
+#include "engine/train/batch/pixel_sampler.h"
 #include "engine/train/schedule.h"
 #include "tests/testing/status_matchers.h"
 

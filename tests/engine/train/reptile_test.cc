@@ -1,4 +1,4 @@
-#include "engine/parameters/reptile.h"
+#include "engine/field/parameters/reptile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

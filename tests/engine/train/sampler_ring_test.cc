@@ -1,10 +1,10 @@
-#include "engine/batch/sampler_ring.h"
+#include "engine/train/batch/sampler_ring.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "engine/bench/synthetic_scene.h"
+#include "engine/program/bench/synthetic_scene.h"
 
 namespace nerf {
 namespace {

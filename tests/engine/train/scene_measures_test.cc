@@ -1,12 +1,12 @@
 // The parts of `nerf-engine explain`, on a painted wall at z = 0 that is seen exactly.
-#include "engine/measure/scene_measures.h"
+#include "engine/views/measure/scene_measures.h"
 
 #include <cmath>
 #include <vector>
 
 #include "engine/base/philox.h"
-#include "engine/measure/photograph_matches.h"
-#include "engine/measure/seen_points.h"
+#include "engine/views/measure/photograph_matches.h"
+#include "engine/views/measure/seen_points.h"
 #include "gtest/gtest.h"
 
 namespace nerf {

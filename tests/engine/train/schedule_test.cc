@@ -1,5 +1,5 @@
 #include "engine/train/schedule.h"
-#include "engine/config/step_size.h"
+#include "engine/base/config/step_size.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/parameters/start_scope.h"
+#include "engine/field/parameters/start_scope.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/files/tensor_file.h"
+#include "engine/field/files/tensor_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <functional>
 
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"

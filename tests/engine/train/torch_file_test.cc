@@ -1,4 +1,4 @@
-#include "engine/files/torch_file.h"
+#include "engine/field/files/torch_file.h"
 
 #include <cstring>
 #include <string>

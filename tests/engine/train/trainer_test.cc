@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "common/error_reason.h"
-#include "engine/bench/synthetic_scene.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
-#include "engine/scene/image_resize.h"
+#include "engine/program/bench/synthetic_scene.h"
+#include "engine/scene/pictures/image_resize.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_training_step.h"
 #include "tests/testing/status_matchers.h"

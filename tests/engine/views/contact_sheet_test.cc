@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/atomic_file.h"
-#include "engine/scene/image_io.h"
+#include "common/files/atomic_file.h"
+#include "engine/scene/pictures/image_io.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "common/child_process.h"
+#include "common/process/child_process.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "engine/scene/exif.h"
-#include "engine/scene/image_io.h"
-#include "tests/engine/pose/pose_fixture.h"
+#include "engine/scene/pictures/exif.h"
+#include "engine/scene/pictures/image_io.h"
+#include "tests/engine/scene/posing/pose_fixture.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 

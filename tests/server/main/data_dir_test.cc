@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/clock.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "server/main/store_setup.h"
 #include "server/store/folder_blob_store.h"
 #include "tests/testing/status_matchers.h"

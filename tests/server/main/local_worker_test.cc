@@ -15,7 +15,7 @@
 #include <fstream>
 #include <string>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/mutex.h"
 #include "tests/testing/temp_dir.h"
 

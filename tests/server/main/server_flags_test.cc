@@ -5,7 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "server/main/free_port.h"
 #include "tests/testing/status_matchers.h"
 

@@ -12,7 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

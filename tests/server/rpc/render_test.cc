@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "tests/server/rpc/checkpoints.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/messages/blob_ref.h"
-#include "common/sha256.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "tests/server/rpc/fake_worker.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/testing/status_matchers.h"

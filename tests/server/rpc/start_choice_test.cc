@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/messages/config_message.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/messages/config_message.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {

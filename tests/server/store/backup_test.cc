@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <set>
 
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/status_matchers.h"

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
-#include "common/sha256.h"
+#include "common/files/atomic_file.h"
+#include "common/files/sha256.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/ids.h"
 #include "common/mutex.h"
-#include "common/sha256.h"
 #include "server/queue/catalogs/model_catalog.h"
 #include "server/queue/catalogs/scene_catalog.h"
 #include "server/queue/jobs/queue_observer.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/atomic_file.h"
-#include "common/file_io.h"
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "common/messages/deterministic_bytes.h"
 #include "server/queue/records/stored_job.h"
 #include "tests/testing/queue_harness.h"

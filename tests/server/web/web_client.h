@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 
 namespace nerf {
 

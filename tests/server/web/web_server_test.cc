@@ -11,7 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "server/web/envelope.h"
 #include "tests/server/rpc/rpc_test_server.h"
 #include "tests/server/web/web_client.h"

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/clock.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "server/web/envelope.h"
 #include "server/web/web_server.h"
 #include "tests/server/rpc/rpc_test_server.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "server/web/envelope.h"
 #include "server/web/tls_context.h"
 #include "server/web/web_server.h"

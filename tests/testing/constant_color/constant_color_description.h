@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 
 namespace nerf {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "engine/base/buffer.h"
-#include "engine/kernels/cuda/device.h"
-#include "engine/kernels/cuda/device_intrinsics.cuh"
-#include "engine/kernels/cuda/launch.cuh"
+#include "engine/field/kernels/cuda/device.h"
+#include "engine/field/kernels/cuda/device_intrinsics.cuh"
+#include "engine/field/kernels/cuda/launch.cuh"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_floats.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/kernels/cuda/device.h"
+#include "engine/field/kernels/cuda/device.h"
 
 namespace nerf {
 namespace cuda_emulation {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "engine/kernels/stream.h"
+#include "engine/field/kernels/stream.h"
 
 // There are two devices, which several threads may use at the same time.
 namespace nerf::cuda_emulation {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/vec3.h"
-#include "engine/kernels/hash_encoding.h"
+#include "engine/field/kernels/hash_encoding.h"
 
 namespace nerf::reference {
 

@@ -4,8 +4,8 @@
 #include <numbers>
 
 #include "engine/base/bfloat16.h"
+#include "engine/base/layouts/warp_layers.h"
 #include "engine/base/vec3.h"
-#include "engine/base/warp_layers.h"
 #include "tests/testing/reference/dense_layer.h"
 
 namespace nerf::reference {

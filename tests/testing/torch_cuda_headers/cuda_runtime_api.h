@@ -1,8 +1,8 @@
 #pragma once
 
 // Replaces the CUDA runtime's header on machines without the CUDA toolkit, so that LibTorch's CUDA
-// headers and engine/autograd/cuda_layer.cc compile. Nothing links against it. Constants have
-// CUDA's values if LibTorch or we depend on them.
+// headers and engine/methods/autograd/cuda_layer.cc compile. Nothing links against it. Constants
+// have CUDA's values if LibTorch or we depend on them.
 
 using cudaStream_t = struct CUstream_st*;
 #define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(1))

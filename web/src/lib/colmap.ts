@@ -1,4 +1,4 @@
-// COLMAP's models in a folder: where they are, and the photographs that they list (engine/scene/colmap_folders.cc, colmap_model.cc).
+// COLMAP's models in a folder: where they are, and the photographs that they list (engine/scene/read/colmap_folders.cc, colmap_model.cc).
 import { folderOf, photograph, type Files } from "./names";
 
 export interface ColmapModel {

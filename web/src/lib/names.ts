@@ -1,5 +1,5 @@
 // Names of pictures and films, and which file of a folder is meant by a name that another tool wrote. The rules are those of the
-// engine (engine/base/picture_names.cc, engine/scene/listed_names.cc).
+// engine (engine/base/picture_names.cc, engine/scene/read/listed_names.cc).
 import type { FolderFile } from "./folder";
 
 export const photograph = /\.(jpe?g|png|hei[cf]|avif|webp)$/i;

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "common/atomic_file.h"
 #include "common/error_reason.h"
+#include "common/files/atomic_file.h"
 #include "common/logging.h"
 #include "common/messages/camera_path_text.h"
 #include "common/status_macros.h"
-#include "engine/messages/export_options.h"
+#include "engine/base/messages/export_options.h"
 #include "worker/base/call_result.h"
 
 namespace nerf {

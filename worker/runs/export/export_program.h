@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/protocol/export_lines.h"
+#include "engine/base/protocol/export_lines.h"
 #include "nerf/v1/export_job.pb.h"
 #include "worker/engine/engine_program.h"
 

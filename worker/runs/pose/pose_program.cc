@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
-#include "common/child_process.h"
 #include "common/error_reason.h"
-#include "common/exit_code.h"
 #include "common/logging.h"
+#include "common/process/child_process.h"
+#include "common/process/exit_code.h"
 #include "common/status_macros.h"
 #include "worker/base/call_result.h"
 #include "worker/engine/engine_program.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/protocol/pose_lines.h"
+#include "engine/base/protocol/pose_lines.h"
 #include "worker/engine/engine_program.h"
 
 namespace nerf {

@@ -11,10 +11,10 @@
 
 #include "common/counted.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
-#include "engine/protocol/pose_lines.h"
+#include "engine/base/protocol/pose_lines.h"
 #include "worker/files/scene_folder.h"
 
 namespace nerf {

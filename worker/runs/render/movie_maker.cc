@@ -6,12 +6,12 @@
 #include <functional>
 #include <system_error>
 
-#include "common/child_failure.h"
-#include "common/child_process.h"
 #include "common/error_reason.h"
-#include "common/file_io.h"
+#include "common/files/file_io.h"
+#include "common/files/spherical_boxes.h"
 #include "common/logging.h"
-#include "common/spherical_boxes.h"
+#include "common/process/child_failure.h"
+#include "common/process/child_process.h"
 #include "common/status_macros.h"
 #include "worker/base/call_result.h"
 

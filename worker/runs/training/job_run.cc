@@ -12,7 +12,7 @@
 #include "common/logging.h"
 #include "common/messages/rpc_status.h"
 #include "common/messages/worker_limits.h"
-#include "engine/protocol/failed_line.h"
+#include "engine/base/protocol/failed_line.h"
 #include "worker/base/cut_lists.h"
 #include "worker/files/scene_folder.h"
 #include "worker/runs/training/job_uploads.h"

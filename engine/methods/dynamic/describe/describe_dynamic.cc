@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/base/ngp_layers.h"
-#include "engine/base/warp_layers.h"
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
+#include "engine/base/layouts/ngp_layers.h"
+#include "engine/base/layouts/warp_layers.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "engine/config/method_description.h"
-#include "engine/config/step_size.h"
+#include "engine/base/config/method_description.h"
+#include "engine/base/config/step_size.h"
 #include "engine/methods/mlp/describe/mlp_layout.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 
 namespace nerf {
 

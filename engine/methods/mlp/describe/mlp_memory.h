@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
 
 namespace nerf {
 

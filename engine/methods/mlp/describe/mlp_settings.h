@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-#include "engine/config/setting.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/setting.h"
+#include "engine/base/config/train_config.h"
 
 namespace nerf {
 

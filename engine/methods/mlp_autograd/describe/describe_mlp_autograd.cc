@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/config/step_size.h"
+#include "engine/base/config/step_size.h"
 #include "engine/methods/mlp/describe/mlp_memory.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 

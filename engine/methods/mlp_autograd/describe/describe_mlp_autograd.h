@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 
 namespace nerf {
 

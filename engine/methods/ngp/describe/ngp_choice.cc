@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/base/ngp_layers.h"
+#include "engine/base/config/start_shape.h"
+#include "engine/base/config/step_size.h"
+#include "engine/base/layouts/ngp_layers.h"
 #include "engine/base/pixel_offset.h"
-#include "engine/config/start_shape.h"
-#include "engine/config/step_size.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "fmt/format.h"
 

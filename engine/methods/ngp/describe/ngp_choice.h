@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 
 namespace nerf {
 

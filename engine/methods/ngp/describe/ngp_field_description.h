@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 #include "engine/methods/ngp/describe/ngp_choice.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_tensors.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/config/step_size.h"
 #include "engine/base/vec3.h"
-#include "engine/config/step_size.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
 namespace nerf {

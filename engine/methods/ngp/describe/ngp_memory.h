@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/base/ngp_layers.h"
-#include "engine/config/train_config.h"
+#include "engine/base/config/train_config.h"
+#include "engine/base/layouts/ngp_layers.h"
 
 namespace nerf {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 
 namespace nerf {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/grid_method_settings.h"
+#include "engine/base/config/grid_method_settings.h"
 
 namespace nerf {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/base/ngp_layers.h"
+#include "engine/base/layouts/ngp_layers.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "fmt/format.h"
 

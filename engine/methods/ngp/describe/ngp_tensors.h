@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 
 namespace nerf {
 

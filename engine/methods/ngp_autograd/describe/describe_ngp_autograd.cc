@@ -1,4 +1,4 @@
-#include "engine/config/step_size.h"
+#include "engine/base/config/step_size.h"
 #include "engine/methods/ngp/describe/ngp_field_description.h"
 #include "engine/methods/ngp/describe/ngp_memory.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"

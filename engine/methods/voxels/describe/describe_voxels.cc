@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "engine/config/method_description.h"
-#include "engine/config/step_size.h"
+#include "engine/base/config/method_description.h"
+#include "engine/base/config/step_size.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "fmt/format.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/config/grid_method_settings.h"
+#include "engine/base/config/grid_method_settings.h"
 
 namespace nerf {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "engine/base/warp_layers.h"
-#include "engine/batch/pixel_sampler.h"
+#include "engine/base/layouts/warp_layers.h"
 #include "engine/methods/dynamic/cuda_warp.h"
 #include "engine/methods/dynamic/dynamic_step.h"
 #include "engine/methods/dynamic/model.h"
-#include "engine/render/render_device.h"
+#include "engine/train/batch/pixel_sampler.h"
+#include "engine/views/render/render_device.h"
 #include "tests/engine/methods/cuda_field_expectations.h"
 #ifdef NERF_CUDA_EMULATION
 #include "tests/testing/cuda_emulation/emulated_device.h"

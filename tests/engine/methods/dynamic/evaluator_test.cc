@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/kernels/dense_layer.h"
+#include "engine/field/kernels/dense_layer.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
 #include "gtest/gtest.h"

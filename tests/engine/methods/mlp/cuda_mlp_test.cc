@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
 #include "engine/methods/mlp/cuda_mlp.h"
 #include "engine/methods/mlp/describe/mlp_layout.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"

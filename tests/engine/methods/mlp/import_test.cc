@@ -7,11 +7,11 @@
 #include <iterator>
 #include <optional>
 
-#include "engine/files/torch_file.h"
+#include "engine/field/files/torch_file.h"
 #include "engine/methods/mlp/describe/mlp_settings.h"
 #include "engine/methods/registry.h"
-#include "engine/render/renderer.h"
-#include "engine/scene/camera_file.h"
+#include "engine/scene/cameras/camera_file.h"
+#include "engine/views/render/renderer.h"
 #include "gtest/gtest.h"
 #include "tests/testing/random_floats.h"
 #include "tests/testing/status_matchers.h"

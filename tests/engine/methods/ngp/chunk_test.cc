@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/field/kernels/simd_path.h"
 #include "engine/field/occupancy_grid.h"
-#include "engine/kernels/simd_path.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/parameters.h"
-#include "engine/render/renderer.h"
+#include "engine/views/render/renderer.h"
 #include "gtest/gtest.h"
 #include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/tiny_training.h"

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/files/checkpoint.h"
-#include "engine/group/thread_group.h"
+#include "engine/field/files/checkpoint.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/train/group/thread_group.h"
 #include "engine/train/trainer.h"
 #include "tests/testing/changing_group.h"
 #include "tests/testing/cuda_test.h"

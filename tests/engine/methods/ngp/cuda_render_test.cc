@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <set>
 
-#include "engine/methods/ngp/cuda_render_device.h"
-#include "engine/methods/ngp/cuda_view_shape.h"
+#include "engine/methods/ngp/cuda/cuda_render_device.h"
+#include "engine/methods/ngp/cuda/cuda_view_shape.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/methods/ngp/view_appearances.h"
-#include "engine/render/render_device.h"
+#include "engine/methods/ngp/view_parameters/view_appearances.h"
+#include "engine/views/render/render_device.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/batch/pixel_sampler.h"
+#include "engine/train/batch/pixel_sampler.h"
 #include "fmt/format.h"
 #include "tests/engine/methods/ngp/cuda_step_expectations.h"
 #include "tests/testing/step_expectations.h"

@@ -1,10 +1,10 @@
-#include "engine/methods/ngp/cuda_step_shape.h"
-#include "engine/config/step_size.h"
+#include "engine/methods/ngp/cuda/cuda_step_shape.h"
+#include "engine/base/config/step_size.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
 #include <cmath>
 
-#include "engine/methods/ngp/cuda_buffers.h"
+#include "engine/methods/ngp/cuda/cuda_buffers.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/train/schedule.h"
 #include "gtest/gtest.h"

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <functional>
 
-#include "engine/batch/pixel_sampler.h"
-#include "engine/methods/ngp/cuda_step_shape.h"
+#include "engine/methods/ngp/cuda/cuda_step_shape.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/render/renderer.h"
+#include "engine/train/batch/pixel_sampler.h"
+#include "engine/views/render/renderer.h"
 #include "tests/engine/methods/ngp/cuda_step_expectations.h"
 #include "tests/testing/cuda_test.h"
 #include "tests/testing/status_matchers.h"

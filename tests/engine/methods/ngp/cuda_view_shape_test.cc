@@ -1,4 +1,4 @@
-#include "engine/methods/ngp/cuda_view_shape.h"
+#include "engine/methods/ngp/cuda/cuda_view_shape.h"
 
 #include <cstdint>
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/batch/picture_errors.h"
-#include "engine/batch/pixel_sampler.h"
-#include "engine/bench/synthetic_scene.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/program/bench/synthetic_scene.h"
+#include "engine/train/batch/picture_errors.h"
+#include "engine/train/batch/pixel_sampler.h"
 #include "engine/train/trainer.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"

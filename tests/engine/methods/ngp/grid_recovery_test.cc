@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/bench/synthetic_scene.h"
 #include "engine/methods/ngp/steps.h"
+#include "engine/program/bench/synthetic_scene.h"
 #include "engine/train/trainer.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"

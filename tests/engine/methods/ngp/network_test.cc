@@ -1,9 +1,9 @@
 #include "engine/methods/ngp/network.h"
 
 #include "engine/base/buffer.h"
-#include "engine/kernels/activation.h"
-#include "engine/kernels/simd_path.h"
-#include "engine/kernels/spherical_harmonics.h"
+#include "engine/field/kernels/activation.h"
+#include "engine/field/kernels/simd_path.h"
+#include "engine/field/kernels/spherical_harmonics.h"
 #include "gtest/gtest.h"
 #include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/random_floats.h"

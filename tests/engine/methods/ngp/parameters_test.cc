@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/kernels/simd_path.h"
-#include "engine/parameters/gradient_lanes.h"
+#include "engine/field/kernels/simd_path.h"
+#include "engine/field/parameters/gradient_lanes.h"
 #include "gmock/gmock.h"
 #include "tests/testing/plain_bf16_unit.h"
 #include "tests/testing/status_matchers.h"

@@ -5,14 +5,14 @@
 #include <thread>
 #include <vector>
 
-#include "engine/bench/synthetic_scene.h"
-#include "engine/group/thread_group.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp/network.h"
 #include "engine/methods/ngp/steps.h"
-#include "engine/ranks/rank_words.h"
+#include "engine/program/bench/synthetic_scene.h"
+#include "engine/train/group/thread_group.h"
 #include "engine/train/method.h"
+#include "engine/train/ranks/rank_words.h"
 #include "engine/train/trainer.h"
 #include "gmock/gmock.h"
 #include "tests/testing/changing_group.h"

@@ -1,4 +1,4 @@
-#include "engine/methods/ngp/view_focals.h"
+#include "engine/methods/ngp/view_parameters/view_focals.h"
 
 #include <array>
 #include <cmath>

@@ -3,12 +3,12 @@
 
 #include <cmath>
 
-#include "engine/batch/pixel_sampler.h"
 #include "engine/field/marched_model.h"
 #include "engine/methods/ngp_tiles/cuda_tiles.h"
 #include "engine/methods/ngp_tiles/joint_step.h"
 #include "engine/methods/ngp_tiles/tiled_model.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
+#include "engine/train/batch/pixel_sampler.h"
 #include "engine/train/cuda_field_step.h"
 #include "tests/engine/methods/cuda_field_expectations.h"
 

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/field/marched_model.h"
-#include "engine/methods/describe/method_descriptions.h"
 #include "engine/methods/ngp/state.h"
 #include "engine/methods/ngp/steps.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"

@@ -5,15 +5,15 @@
 
 #include <functional>
 
-#include "common/file_io.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "common/files/file_io.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/registry.h"
-#include "engine/training/merge_models.h"
-#include "tests/engine/commands/ball_dataset.h"
-#include "tests/engine/commands/trained_files.h"
+#include "engine/program/session/merge_models.h"
+#include "tests/engine/program/commands/ball_dataset.h"
+#include "tests/engine/program/commands/trained_files.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_dir.h"
 #include "tests/testing/tiny_training.h"

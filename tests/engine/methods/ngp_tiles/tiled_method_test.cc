@@ -4,13 +4,13 @@
 
 #include <limits>
 
-#include "engine/batch/pixel_sampler.h"
-#include "engine/bench/synthetic_scene.h"
-#include "engine/methods/describe/method_descriptions.h"
+#include "engine/base/method_list/method_descriptions.h"
 #include "engine/methods/ngp_tiles/describe/tile_tensors.h"
 #include "engine/methods/ngp_tiles/tile_files.h"
 #include "engine/methods/ngp_tiles/tiled_step.h"
 #include "engine/methods/registry.h"
+#include "engine/program/bench/synthetic_scene.h"
+#include "engine/train/batch/pixel_sampler.h"
 #include "engine/train/method.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tiny_training.h"

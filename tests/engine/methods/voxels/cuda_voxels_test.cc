@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "engine/base/voxel_layout.h"
-#include "engine/config/method_description.h"
+#include "engine/base/config/method_description.h"
+#include "engine/base/layouts/voxel_layout.h"
 #include "engine/methods/voxels/cuda_voxels.h"
 #include "engine/methods/voxels/describe/voxels_settings.h"
 #include "engine/methods/voxels/voxels_step.h"

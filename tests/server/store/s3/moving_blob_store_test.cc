@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "tests/server/store/s3/scripted_http_server.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"

@@ -15,8 +15,8 @@
 
 #include "absl/time/clock.h"
 #include "common/error_reason.h"
+#include "common/files/sha256.h"
 #include "common/rpc/signed_transfer.h"
-#include "common/sha256.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/fake_random.h"
 #include "tests/testing/status_matchers.h"

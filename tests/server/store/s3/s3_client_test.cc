@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error_reason.h"
-#include "common/sha256.h"
+#include "common/files/sha256.h"
 #include "server/store/s3/s3_signer.h"
 #include "server/store/s3/s3_xml.h"
 #include "tests/server/store/s3/scripted_http_server.h"

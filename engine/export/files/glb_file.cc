@@ -1,0 +1,187 @@
+#include "engine/export/files/glb_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "common/status_macros.h"
+#include "engine/base/linear_light.h"
+#include "engine/export/files/little_endian.h"
+#include "engine/scene/pictures/image_io.h"
+#include "nlohmann/json.hpp"
+
+namespace nerf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Numbers of the format.
+constexpr int kFloat = 5126, kUnsignedShort = 5123, kUnsignedInt = 5125;
+constexpr int kArrayBuffer = 34962, kElementArrayBuffer = 34963;
+constexpr uint32_t kMagic = 0x46546C67, kJsonChunk = 0x4E4F534A, kBinChunk = 0x004E4942;
+constexpr int kLinear = 9729, kClamp = 33071;
+constexpr size_t kHeaderBytes = 12;
+
+// sRGB, 0 to 1, as linear light of 16 bits: that is what COLOR_0 holds.
+uint16_t LinearLight16(float srgb) {
+  return static_cast<uint16_t>(std::lround(LinearLight(srgb) * 65535));
+}
+
+// Buffer views and accessors of one buffer, in the order that they are added.
+class GlbBuffer {
+ public:
+  std::string bin;
+
+  // What was appended to `bin` since the last call becomes a view; returns its number.
+  int EndView(int target) {
+    Json view = {{"buffer", 0}, {"byteOffset", begin_}, {"byteLength", bin.size() - begin_}};
+    if (target != 0) view["target"] = target;
+    views_.push_back(std::move(view));
+    bin.append((4 - bin.size() % 4) % 4, '\0');
+    begin_ = bin.size();
+    return static_cast<int>(views_.size()) - 1;
+  }
+
+  // The same as `count` elements; returns the accessor's number.
+  int EndAccessor(int target, int component, const char* type, size_t count, const Json& more) {
+    Json accessor = {{"bufferView", EndView(target)}, {"componentType", component}};
+    accessor.update(more);
+    accessor["count"] = count;
+    accessor["type"] = type;
+    accessors_.push_back(std::move(accessor));
+    return static_cast<int>(accessors_.size()) - 1;
+  }
+
+  Json TakeViews() { return std::move(views_); }
+  Json TakeAccessors() { return std::move(accessors_); }
+
+ private:
+  size_t begin_ = 0;
+  Json views_ = Json::array(), accessors_ = Json::array();
+};
+
+// Adds positions and normals of the vertices that `order` lists.
+void AddShape(const TriangleMesh& mesh, const std::vector<uint32_t>& order, const ExportAxes& axes,
+              GlbBuffer* buffer, Json* attributes) {
+  std::array<float, 3> low, high;
+  low.fill(INFINITY);
+  high.fill(-INFINITY);
+  for (const uint32_t vertex : order) {
+    const Vec3 p = axes.Point(mesh.positions[vertex]);
+    for (int axis = 0; axis < 3; ++axis) {
+      low[axis] = std::min(low[axis], p[axis]);
+      high[axis] = std::max(high[axis], p[axis]);
+    }
+    AppendVector(&buffer->bin, p);
+  }
+  (*attributes)["POSITION"] = buffer->EndAccessor(kArrayBuffer, kFloat, "VEC3", order.size(),
+                                                  {{"min", low}, {"max", high}});
+  for (const uint32_t vertex : order) {
+    AppendVector(&buffer->bin, axes.Direction(mesh.normals[vertex]));
+  }
+  (*attributes)["NORMAL"] =
+      buffer->EndAccessor(kArrayBuffer, kFloat, "VEC3", order.size(), Json::object());
+}
+
+Json AddColors(const TriangleMesh& mesh, GlbBuffer* buffer) {
+  for (const Vec3& color : mesh.colors) {
+    AppendNumbers(&buffer->bin, LinearLight16(color.x), LinearLight16(color.y),
+                  LinearLight16(color.z), uint16_t{65535});
+  }
+  return buffer->EndAccessor(kArrayBuffer, kUnsignedShort, "VEC4", mesh.colors.size(),
+                             {{"normalized", true}});
+}
+
+Json AddTextureCoordinates(const MeshTexture& texture, GlbBuffer* buffer) {
+  const auto append = [&](int texel) {
+    const double share = (texel + 0.5) / texture.picture.width;
+    AppendNumbers(&buffer->bin, static_cast<uint16_t>(std::lround(share * 65535)));
+  };
+  for (const AtlasPlace& place : texture.places) {
+    for (int corner = 0; corner < 3; ++corner) {
+      const int turned = (corner + 3 - place.first) % 3;
+      append(place.x + (turned == 1 ? place.sign * place.leg : 0));
+      append(place.y + (turned == 2 ? place.sign * place.leg : 0));
+    }
+  }
+  return buffer->EndAccessor(kArrayBuffer, kUnsignedShort, "VEC2", 3 * texture.places.size(),
+                             {{"normalized", true}});
+}
+
+// Sets the file's picture; returns the reference to it from the material.
+Json AddPicture(const std::string& png, GlbBuffer* buffer, Json* json) {
+  buffer->bin += png;
+  const int view = buffer->EndView(0);
+  (*json)["images"] = Json::array({Json{{"bufferView", view}, {"mimeType", "image/png"}}});
+  // Without smaller pictures: they would mix triangles that are no neighbors.
+  (*json)["samplers"] = Json::array(
+      {Json{{"magFilter", kLinear}, {"minFilter", kLinear}, {"wrapS", kClamp}, {"wrapT", kClamp}}});
+  (*json)["textures"] = Json::array({Json{{"sampler", 0}, {"source", 0}}});
+  return {{"index", 0}};
+}
+
+std::string Chunk(uint32_t kind, const std::string& content, char padding) {
+  std::string chunk;
+  const size_t padded = (content.size() + 3) / 4 * 4;
+  AppendNumbers(&chunk, static_cast<uint32_t>(padded), kind);
+  chunk += content;
+  chunk.append(padded - content.size(), padding);
+  return chunk;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture& texture,
+                                    const ExportAxes& axes) {
+  Json json;
+  json["asset"] = {{"version", "2.0"}, {"generator", "nerf-engine export"}};
+  json["extensionsUsed"] = Json::array({"KHR_materials_unlit"});
+  json["scene"] = 0;
+  json["scenes"] = Json::array({Json{{"nodes", Json::array({0})}}});
+  Json node = {{"mesh", 0}};
+  if (axes.has_origin()) {
+    node["translation"] = axes.origin();
+    // Programs that read the translation as floats round it.
+    node["extras"] = {{"origin", axes.origin()}};
+  }
+  json["nodes"] = Json::array({node});
+  GlbBuffer buffer;
+  Json attributes, surface = {{"metallicFactor", 0}, {"roughnessFactor", 1}};
+  Json primitive = Json::object();
+  if (texture.places.empty()) {
+    std::vector<uint32_t> vertices(mesh.positions.size());
+    std::iota(vertices.begin(), vertices.end(), 0u);
+    AddShape(mesh, vertices, axes, &buffer, &attributes);
+    attributes["COLOR_0"] = AddColors(mesh, &buffer);
+    for (const uint32_t index : mesh.indices) AppendNumbers(&buffer.bin, index);
+    primitive["indices"] = buffer.EndAccessor(kElementArrayBuffer, kUnsignedInt, "SCALAR",
+                                              mesh.indices.size(), Json::object());
+  } else {
+    // Each triangle has a place of its own, and so vertices of its own.
+    AddShape(mesh, mesh.indices, axes, &buffer, &attributes);
+    attributes["TEXCOORD_0"] = AddTextureCoordinates(texture, &buffer);
+    NERF_ASSIGN_OR_RETURN(const std::string png, EncodePng(texture.picture));
+    surface["baseColorTexture"] = AddPicture(png, &buffer, &json);
+  }
+  primitive["attributes"] = attributes;
+  primitive["material"] = 0;
+  json["meshes"] = Json::array({Json{{"primitives", Json::array({primitive})}}});
+  json["materials"] =
+      Json::array({Json{{"pbrMetallicRoughness", surface},
+                        {"extensions", {{"KHR_materials_unlit", Json::object()}}}}});
+  json["accessors"] = buffer.TakeAccessors();
+  json["bufferViews"] = buffer.TakeViews();
+  json["buffers"] = Json::array({Json{{"byteLength", buffer.bin.size()}}});
+
+  const std::string chunks =
+      Chunk(kJsonChunk, json.dump(), ' ') + Chunk(kBinChunk, buffer.bin, '\0');
+  std::string file;
+  AppendNumbers(&file, kMagic, uint32_t{2}, static_cast<uint32_t>(kHeaderBytes + chunks.size()));
+  return file + chunks;
+}
+
+}  // namespace nerf

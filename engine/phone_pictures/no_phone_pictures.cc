@@ -1,8 +1,0 @@
-// Of programs that are built without libheif and libwebp: such pictures are refused by name.
-#include "engine/phone_pictures/phone_pictures.h"
-
-namespace nerf {
-
-void RegisterPhonePictures() {}
-
-}  // namespace nerf

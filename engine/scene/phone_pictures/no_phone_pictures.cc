@@ -1,0 +1,8 @@
+// Of programs that are built without libheif and libwebp: such pictures are refused by name.
+#include "engine/scene/phone_pictures/phone_pictures.h"
+
+namespace nerf {
+
+void RegisterPhonePictures() {}
+
+}  // namespace nerf
