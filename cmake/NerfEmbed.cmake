@@ -1,8 +1,8 @@
 # Compiles files into a program:
 #   nerf_embed(<variable> <function> <header> <folder> <name>...)
 # sets <variable> to a source, written at build time, that defines nerf::<function>(), which
-# <header> declares: std::span<const EmbeddedFile> (common/files/embedded_file.h). As a script (cmake -P)
-# it writes that source: -DOUTPUT= -DFUNCTION= -DHEADER= -DFOLDER= -DNAMES=a;b
+# <header> declares: std::span<const EmbeddedFile> (common/files/embedded_file.h). As a script
+# (cmake -P) it writes that source: -DOUTPUT= -DFUNCTION= -DHEADER= -DFOLDER= -DNAMES=a;b
 if(CMAKE_SCRIPT_MODE_FILE)
   set(arrays)
   set(rows)

@@ -4,8 +4,11 @@
 A folder's CMakeLists.txt states what it may include as nerf_may_include(word...): folders of this
 repository ("common", "engine/base") and libraries (LIBRARIES below). std and the folder itself are
 always allowed. No header of client/, server/, worker/ and common/ brings in a header of HEAVY,
-directly or through headers of ours, but for those that declare a class of it. Prints each wrong
-include and exits 1.
+directly or through headers of ours, but for those that declare a class of it.
+
+What folders may include has no circle. The engine has at most MOST_ROOMS rooms, in the order of
+engine/CMakeLists.txt, none of which may include a later one, and no folder of more than MOST_FILES
+files. Prints each wrong include and folder, and exits 1.
 """
 import pathlib
 import re
@@ -28,6 +31,7 @@ LIBRARIES = [  # word, pattern of the include path
 # Compile seconds each: CLI11 3, generated services 3, json.hpp 2.
 HEAVY = re.compile(r"CLI/|nlohmann/json\.hpp|.*\.grpc\.pb\.h")
 MAY_BE_HEAVY = re.compile(r"server/rpc/\w+/\w+_service\.h")  # the services themselves
+MOST_ROOMS, MOST_FILES = 8, 40
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
 
@@ -70,10 +74,54 @@ def heavy_includes(source, name, seen):
             yield from heavy_includes(source, path, seen)
 
 
+def circles(folders):
+    """What closes a circle, as "a -> b -> a", for each circle that a walk meets."""
+    found, done = [], set()
+
+    def walk(folder, path):
+        if folder in path:
+            found.append(" -> ".join([*path[path.index(folder):], folder]))
+        elif folder not in done:
+            for word in sorted(folders[folder] & folders.keys()):
+                walk(word, [*path, folder])
+            done.add(folder)
+
+    for folder in sorted(folders):
+        walk(folder, [])
+    return found
+
+
+def wrong_rooms(source, folders):
+    """What is wrong with the engine's folders, a line each."""
+    cmake = (source / "engine/CMakeLists.txt").read_text()
+    rooms = re.findall(r"^add_subdirectory\((\w+)\)", cmake, re.M)
+    floor = {f"engine/{room}": i for i, room in enumerate(rooms)}
+    if not 0 < len(rooms) <= MOST_ROOMS:
+        yield f"engine has {len(rooms)} rooms; at most {MOST_ROOMS}"
+
+    def room_of(folder):
+        return "/".join(folder.split("/")[:2])
+
+    for folder in sorted(folders):
+        if not folder.startswith("engine/"):
+            continue
+        if room_of(folder) not in floor:
+            yield f"{folder} is in no room that engine/CMakeLists.txt names"
+            continue
+        for word in sorted(folders[folder]):
+            if floor.get(room_of(word), 0) > floor[room_of(folder)]:
+                yield f"{folder} may include {word}, which is a room above it"
+        files = [file for file in (source / folder).iterdir()
+                 if file.is_file() and file.name != "CMakeLists.txt"]
+        if len(files) > MOST_FILES:
+            yield f"{folder} has {len(files)} files; at most {MOST_FILES}: divide it by subject"
+
+
 def main():
     source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     folders = allowances(source)
-    wrong, n_files = [], 0
+    wrong, n_files = [f"a circle: {circle}" for circle in circles(folders)], 0
+    wrong += wrong_rooms(source, folders)
     for root in ROOTS:
         for file in sorted((source / root).rglob("*")):
             if file.suffix not in (".h", ".cc", ".cu", ".cuh"):
@@ -94,7 +142,7 @@ def main():
                     wrong.append(f'{name} brings in "{path}" by {header}: '
                                  "declare what it needs of it")
     print("\n".join(wrong))
-    print(f"{n_files} files read, {len(wrong)} wrong includes")
+    print(f"{n_files} files read, {len(wrong)} wrong includes and folders")
     return 1 if wrong or n_files == 0 else 0
 
 

@@ -25,7 +25,8 @@ import time
 
 FOLDERS = ("common", "engine", "server", "worker", "client")
 CHECKS = ["-Wno-everything", "-Wthread-safety", "-Werror=thread-safety"]
-# LibTorch 1.13's headers do not compile with clang 14 as C++20, and engine/methods/autograd holds no lock.
+# LibTorch 1.13's headers do not compile with clang 14 as C++20, and engine/methods/autograd holds
+# no lock.
 LEFT_OUT = "engine/methods/autograd/"
 
 
