@@ -38,7 +38,8 @@ constexpr std::array kSharedSettings = {
         "1 takes the pictures' alpha as a mask: how much a pixel counts; 0: "
         "as its opacity"),
     SettingOf<&C::alpha_threshold>("alpha_threshold", 0, 0.99,
-                                   "samples with a smaller alpha are skipped"),
+                                   "samples with a smaller alpha are skipped")
+        .Not(kWithProposals | kWithTwoNetworks),
     SettingOf<&C::apply_exif>("apply_exif", 0, 1,
                               "1 turns photographs upright by their EXIF orientation; 0: poses are "
                               "for the pixels as they lie"),
@@ -59,7 +60,8 @@ constexpr std::array kSharedSettings = {
         &BoxesText, &ParseBoxes),
     SettingOf<&C::cone>(
         "cone", -1, 0.1,
-        "a step is at least this share of the distance from the camera; negative: the scene's own"),
+        "a step is at least this share of the distance from the camera; negative: the scene's own")
+        .Not(kWithTwoNetworks),
     SettingOf<&C::cuda_deterministic>("cuda_deterministic", 0, 1,
                                       "1 sums gradients so that one seed gives the same bytes"),
     SettingOf<&C::cuda_fp32>("cuda_fp32", 0, 1,
@@ -76,23 +78,28 @@ constexpr std::array kSharedSettings = {
     Nonzero(SettingOf<&C::far>("far", -1, 1e6,
                                "rays end so far from the camera, in training units as near; "
                                "negative: where they leave the boxes")),
-    SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update"),
+    SettingOf<&C::grid_decay>("grid_decay", 0.5, 1, "occupancy grid: decay of a cell at an update")
+        .Not(kWithProposals | kWithTwoNetworks),
     PowerOfTwo(SettingOf<&C::grid_resolution>(
                    "grid_resolution", 32, 256,
                    "occupancy grid: cells along a side, a power of two; auto: 128, or 256 in ngp "
-                   "for pictures with alpha"))
+                   "for pictures with alpha")
+                   .Not(kWithProposals | kWithTwoNetworks))
         .OrAuto(),
     SettingOf<&C::grid_threshold>(
         "grid_threshold", 0, 10,
-        "occupancy grid: cells above this density * step, or above the mean, are occupied"),
+        "occupancy grid: cells above this density * step, or above the mean, are occupied")
+        .Not(kWithProposals | kWithTwoNetworks),
     SettingOf<&C::grid_update_interval>("grid_update_interval", 1, 1024,
-                                        "occupancy grid: steps between updates"),
+                                        "occupancy grid: steps between updates")
+        .Not(kWithProposals | kWithTwoNetworks),
     SettingOf<&C::huber_delta>("huber_delta", 1e-4, 10, "Huber loss: where it turns linear"),
     SettingOf<&C::initial_rays>("initial_rays", 16, 65536, "rays of the first step"),
     SettingOf<&C::initial_step_scale>(
         "initial_step_scale", 1, 64,
         "factor of the marching step at first; falls to 1 at half of the budget; auto: 3; in "
         "ngp by the step that is chosen and the pictures' size")
+        .Not(kWithTwoNetworks)
         .OrAuto(),
     SettingOf<&C::learning_rate>("learning_rate", 1e-7, 1, "Adam: peak learning rate"),
     SettingOf<&C::loss>("loss", 0, 0, "huber or mse"),
@@ -122,12 +129,14 @@ constexpr std::array kSharedSettings = {
                                              "rays per pixel, 1 or 4, whose mean color it shows in "
                                              "views and, from half of the budget "
                                              "on, in training; auto: 4 in ngp for pictures with "
-                                             "alpha and many samples for each pixel"))
+                                             "alpha and many samples for each pixel")
+                   .Not(kWithProposals | kWithTiles))
         .OrAuto(),
     Nonzero(SettingOf<&C::step>(
-        "step", -1, 1e6,
-        "marching step, in training units as near; negative: the scene's own, 1/512 of "
-        "the level-0 box's diagonal, or less by the pixels' footprint")),
+                "step", -1, 1e6,
+                "marching step, in training units as near; negative: the scene's own, 1/512 of "
+                "the level-0 box's diagonal, or less by the pixels' footprint")
+                .Not(kWithTwoNetworks)),
     SettingOf<&C::target_samples>(
         "target_samples", 256, 4194304,
         "trained samples of a step at first; the number of rays is adjusted to it; auto: 8192, or "
@@ -213,8 +222,7 @@ absl::Status NotHonored(const Setting& setting, std::string_view who, const Trai
                                                 setting.key, who, SettingText(setting, defaults)));
 }
 
-absl::Status CheckAtDefaults(std::span<const Setting> settings,
-                             std::span<const std::string_view> keys, std::string_view who,
+absl::Status CheckAtDefaults(std::span<const Setting> settings, WaySet way, std::string_view who,
                              const TrainConfig& config, const TrainConfig& defaults) {
   TrainConfig meant = config, meant_by_default = defaults;  // files name what "auto" is
   meant.grid_resolution = GridResolution(config);
@@ -222,7 +230,7 @@ absl::Status CheckAtDefaults(std::span<const Setting> settings,
   meant.rays_per_pixel = RaysPerPixel(config);
   meant_by_default.rays_per_pixel = RaysPerPixel(defaults);
   for (const Setting& setting : settings) {
-    if (std::find(keys.begin(), keys.end(), setting.key) != keys.end() &&
+    if ((setting.not_honored & way) != 0 &&
         SettingText(setting, meant) != SettingText(setting, meant_by_default)) {
       return NotHonored(setting, who, defaults);
     }

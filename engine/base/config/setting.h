@@ -17,6 +17,20 @@ enum DeviceSet : uint8_t { kNoDevice = 0, kOnCpu = 1, kOnCuda = 2, kOnEveryDevic
 // The kind of a device named "cpu" or "cuda:N".
 DeviceSet DeviceSetOf(std::string_view device);
 
+// Ways to train that do not honor every setting of their method, as a set.
+enum WaySet : uint8_t {
+  kNoWay = 0,
+  kWithGrid = 1,           // ngp: samples lie in the cells of a grid
+  kWithProposals = 2,      // ngp: they lie where a smaller network found density
+  kWithFourRays = 4,       // ngp: a pixel shows the mean of several rays
+  kWithTiles = 8,          // ngp-tiles, whose table leaves the setting out
+  kWithRanks = 16,         // several processes train one model
+  kWithCudaRanks = 32,     // each on a CUDA device
+  kWithOneNetwork = 64,    // mlp: one network on a grid
+  kWithTwoNetworks = 128,  // mlp: coarse and fine
+};
+constexpr WaySet operator|(WaySet a, WaySet b) { return static_cast<WaySet>(int{a} | int{b}); }
+
 enum class SettingKind { kWhole, kPowerOfTwo, kNumber, kLoss, kText };
 
 // One setting: its key, range and meaning, and how it is read from a config. Values pass as
@@ -28,6 +42,7 @@ struct Setting {
   double min = 0, max = 0;             // inclusive; unused for choices
   std::string_view text;               // one line for help
   DeviceSet devices = kOnEveryDevice;  // that honor it
+  WaySet not_honored = kNoWay;         // by these ways to train, with any device
   bool may_be_zero = true;             // false: 0 is refused although it is in the range
   // Devices that do not honor it train without it: it changes how fast they learn, not what.
   bool is_ignored_elsewhere = false;
@@ -42,6 +57,12 @@ struct Setting {
   constexpr Setting OrAuto() const {
     Setting setting = *this;
     setting.may_be_auto = true;
+    return setting;
+  }
+  // The same setting, which some ways to train do not honor.
+  constexpr Setting Not(WaySet ways) const {
+    Setting setting = *this;
+    setting.not_honored = ways;
     return setting;
   }
   // The same setting, honored by some devices alone.
@@ -122,9 +143,9 @@ std::string SettingText(const Setting& setting, const TrainConfig& config);
 
 // InvalidArgument: the setting is not at its default although `who` does not honor it.
 absl::Status NotHonored(const Setting& setting, std::string_view who, const TrainConfig& defaults);
-// Whether those of `settings` with one of `keys` are at their defaults. Errors: NotHonored.
-absl::Status CheckAtDefaults(std::span<const Setting> settings,
-                             std::span<const std::string_view> keys, std::string_view who,
+// Whether those of `settings` that a way to train, called `who`, does not honor are at their
+// defaults. Errors: NotHonored.
+absl::Status CheckAtDefaults(std::span<const Setting> settings, WaySet way, std::string_view who,
                              const TrainConfig& config, const TrainConfig& defaults);
 
 // The settings of TrainConfig itself, sorted by key. A method lists those that it honors.

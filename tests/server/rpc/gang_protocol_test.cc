@@ -219,7 +219,7 @@ TEST_F(GangProtocolTest, SettingsThatDoNotFitTheDevicesOfAGangAreRefusedByName) 
               HasSubstr("settings.cuda_fp32: a gang without cuda_deterministic, which trains on "
                         "CPUs, does not honor it; leave it at 0"));
   EXPECT_THAT(refusal(2, {{"cuda_deterministic", "1"}, {"pose_rate", "0.1"}}),
-              HasSubstr("settings.pose_rate: one process alone learns it"));
+              HasSubstr("settings.pose_rate: a training of several ranks does not honor it"));
   const Settings honored = {{"cuda_deterministic", "1"}, {"cuda_fp32", "1"}, {"half_table", "0"}};
   EXPECT_THAT(Create("ngp", 8, 8, &job_, honored), IsOk());
 }

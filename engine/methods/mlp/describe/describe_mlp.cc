@@ -23,12 +23,6 @@ size_t GridCells(const TrainConfig& config, int n_levels) {
   return static_cast<size_t>(n_levels) * side * side * side;
 }
 
-constexpr std::string_view kOfTwoNetworks[] = {"depth_planes", "far", "fine_samples"};
-constexpr std::string_view kOfTheGrid[] = {"alpha_threshold",    "cone",
-                                           "grid_decay",         "grid_resolution",
-                                           "grid_threshold",     "grid_update_interval",
-                                           "initial_step_scale", "step"};
-
 class MlpDescription final : public MethodDescription {
  public:
   std::string_view name() const override { return "mlp"; }
@@ -76,9 +70,9 @@ class MlpDescription final : public MethodDescription {
   }
   absl::Status CheckSettings(const TrainConfig& config) const override {
     if (Mlp(config).coarse_samples == 0) {
-      return CheckAtDefaults(settings(), kOfTwoNetworks, "coarse_samples=0", config, Defaults());
+      return CheckAtDefaults(settings(), kWithOneNetwork, "coarse_samples=0", config, Defaults());
     }
-    return CheckAtDefaults(settings(), kOfTheGrid, "training with coarse_samples", config,
+    return CheckAtDefaults(settings(), kWithTwoNetworks, "training with coarse_samples", config,
                            Defaults());
   }
   absl::Status CheckStart(const TrainedAs& start, const TrainedAs& wanted) const override {

@@ -24,14 +24,17 @@ std::span<const Setting> MlpSettingTable() {
         SettingOf<&S::depth>("depth", 1, 8, "hidden layers of the trunk"),
         SettingOf<&S::depth_planes>("depth_planes", 0, 1,
                                     "1: near and far are planes before the camera, as in "
-                                    "nerf-pytorch; 0: distances along the ray"),
+                                    "nerf-pytorch; 0: distances along the ray")
+            .Not(kWithOneNetwork),
         SettingOf<&S::far>("far", -1, 1e6,
                            "where rays of two networks end, training units; -1: where they leave "
-                           "the box"),
+                           "the box")
+            .Not(kWithOneNetwork),
         SettingOf<&S::feature_relu>("feature_relu", 0, 1,
                                     "1: ReLU behind the layer between trunk and color"),
         SettingOf<&S::fine_samples>("fine_samples", 1, 512,
-                                    "samples of a ray that the coarse of two networks places"),
+                                    "samples of a ray that the coarse of two networks places")
+            .Not(kWithOneNetwork),
         SettingOf<&S::skip>("skip", 0, 7,
                             "hidden layer, counted from 0, that also reads the position; 0: none"),
         SettingOf<&S::width>("width", 32, 256, "width of the hidden layers, a power of two"),

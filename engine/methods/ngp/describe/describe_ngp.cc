@@ -56,27 +56,9 @@ class NgpDescription final : public NgpFieldDescription {
   }
   void AdaptToStart(TrainConfig* config) const override { AdaptNgpToStart(config); }
   absl::Status CheckRanks(const TrainConfig& config, DeviceSet kind, int n_ranks) const override {
-    const NgpSettings& settings = Ngp(config);
+    absl::Status honored = CheckNgpRanks(config, kind, *this);
+    if (!honored.ok()) return honored;
     const bool is_on_cuda = (kind & kOnCuda) != 0;
-    const char* const setting = is_on_cuda && ExposureRate(config) > 0 ? "exposure_rate"
-                                : settings.appearance_rate > 0         ? "appearance_rate"
-                                : settings.pose_rate > 0               ? "pose_rate"
-                                : settings.focal_rate > 0              ? "focal_rate"
-                                : settings.depth_weight > 0            ? "depth_weight"
-                                : settings.error_share > 0             ? "error_share"
-                                                                       : nullptr;
-    if (settings.frozen != Frozen::kNone) {
-      return absl::InvalidArgumentError(
-          "settings.frozen: several ranks train all parameters; leave it at none");
-    }
-    if (settings.sampler != Sampler::kGrid) {
-      return absl::InvalidArgumentError(
-          "settings.sampler: several ranks march through the grid; leave it at grid");
-    }
-    if (setting != nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("settings.{}: one process alone learns it; leave it at 0", setting));
-    }
     if (is_on_cuda && config.cuda_deterministic != 0 && n_ranks > kCudaLanes) {
       return absl::InvalidArgumentError(
           fmt::format("settings.cuda_deterministic: at most {} ranks share a step, not {}",

@@ -1,7 +1,5 @@
 #include "engine/methods/ngp/describe/ngp_scene.h"
 
-#include <string_view>
-
 #include "engine/base/pixel_offset.h"
 #include "engine/methods/ngp/describe/ngp_settings.h"
 
@@ -9,23 +7,12 @@ namespace nerf {
 
 namespace {
 
-constexpr std::string_view kOfTheGrid[] = {"alpha_threshold",
-                                           "grid_decay",
-                                           "grid_resolution",
-                                           "grid_threshold",
-                                           "grid_update_interval",
-                                           "appearance_rate",
-                                           "depth_weight",
-                                           "error_share",
-                                           "exposure_rate",
-                                           "focal_rate",
-                                           "frozen",
-                                           "near_gradients",
-                                           "pose_rate",
-                                           "rays_per_pixel",
-                                           "roulette_weight"};
-constexpr std::string_view kOfOneRay[] = {"depth_weight", "error_share", "focal_rate", "pose_rate"};
-constexpr std::string_view kOfProposals[] = {"field_samples", "proposal_samples", "spacing"};
+// Where exposure_rate and roulette_weight are 0 and might be "auto", which is 0 here.
+TrainConfig WithoutChoices(TrainConfig config) {
+  for (float* rate : {&Ngp(config).exposure_rate, &Ngp(config).roulette_weight})
+    if (*rate == 0) *rate = kAutoSetting;
+  return config;
+}
 
 }  // namespace
 
@@ -45,14 +32,10 @@ absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config) {
 
 absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription& method) {
   if (Ngp(config).sampler == Sampler::kGrid) {
-    return CheckAtDefaults(method.settings(), kOfProposals, "sampler=grid", config,
-                           method.Defaults());
+    return CheckAtDefaults(method.settings(), kWithGrid, "sampler=grid", config, method.Defaults());
   }
-  TrainConfig meant = config;  // "auto" is 0 with proposals
-  for (float* rate : {&Ngp(meant).exposure_rate, &Ngp(meant).roulette_weight})
-    if (*rate == 0) *rate = kAutoSetting;
-  return CheckAtDefaults(method.settings(), kOfTheGrid, "sampler=proposals", meant,
-                         method.Defaults());
+  return CheckAtDefaults(method.settings(), kWithProposals, "sampler=proposals",
+                         WithoutChoices(config), method.Defaults());
 }
 
 absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescription& method) {
@@ -60,8 +43,15 @@ absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescrip
   if (n_rays == 1) return absl::OkStatus();
   if (n_rays != kMaxRaysPerPixel)
     return absl::InvalidArgumentError("settings.rays_per_pixel: a pixel shows 1 or 4 rays");
-  return CheckAtDefaults(method.settings(), kOfOneRay, "rays_per_pixel=4", config,
+  return CheckAtDefaults(method.settings(), kWithFourRays, "rays_per_pixel=4", config,
                          method.Defaults());
+}
+
+absl::Status CheckNgpRanks(const TrainConfig& config, DeviceSet kind,
+                           const MethodDescription& method) {
+  const WaySet ways = (kind & kOnCuda) != 0 ? kWithRanks | kWithCudaRanks : kWithRanks;
+  return CheckAtDefaults(method.settings(), ways, "a training of several ranks",
+                         WithoutChoices(config), method.Defaults());
 }
 
 }  // namespace nerf

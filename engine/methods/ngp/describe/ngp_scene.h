@@ -13,5 +13,8 @@ absl::Status CheckNgpScene(const SceneFacts& scene, const TrainConfig& config);
 absl::Status CheckNgpSampler(const TrainConfig& config, const MethodDescription& method);
 // The same of rays_per_pixel: 1, or 4 unless another setting needs one ray per pixel.
 absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescription& method);
+// Of MethodDescription::CheckRanks: what one process alone learns.
+absl::Status CheckNgpRanks(const TrainConfig& config, DeviceSet kind,
+                           const MethodDescription& method);
 
 }  // namespace nerf

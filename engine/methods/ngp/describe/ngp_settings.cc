@@ -107,79 +107,99 @@ const std::vector<Setting>& Sorted(std::vector<Setting> settings) {
   return *new std::vector<Setting>(std::move(settings));
 }
 
+// Of what a pixel or its camera has once, for one ray of one field.
+constexpr WaySet kOfPixels = kWithProposals | kWithFourRays | kWithTiles;
+
 // Those that only the fused steps honor, each on some devices.
 std::vector<Setting> FusedOnly() {
   return {
       SettingOf<&S::appearance_rate>(
           "appearance_rate", 0, 100,
           "learning rate of a vector of each picture that enters the color MLP, over that of the "
-          "hash table; 0: pictures are alike"),
+          "hash table; 0: pictures are alike")
+          .Not(kWithProposals | kWithTiles | kWithRanks),
       SettingOf<&S::coarse_pictures>(
           "coarse_pictures", 0, 0.95,
           "share of the budget that is trained on pictures of a quarter, then half of their sides; "
-          "0: none"),
+          "0: none")
+          .Not(kWithTiles),
       SettingOf<&S::coarse_share>(
           "coarse_share", 0, 1,
           "share of the budget until which the finer levels of the hash encoding "
-          "come in, one after another; 0: all from the start"),
+          "come in, one after another; 0: all from the start")
+          .Not(kWithTiles),
       TextSetting(
           "contraction",
           "how the hash encoding covers space: linf, l2: all that lies beyond the level-0 "
           "box is brought into twice that box, by that norm; perspective: what cameras that look "
           "one way see, by directions and inverse depth; none: the boxes; auto: perspective for "
           "photographs without alpha that look one way, with COLMAP's points or LLFF's bounds",
-          &ContractionText, &ParseContraction),
+          &ContractionText, &ParseContraction)
+          .Not(kWithTiles),
       SettingOf<&S::depth_weight>(
           "depth_weight", 0, 100,
           "weight in the loss of how much light ends away from COLMAP's points and from the depths "
-          "of depth files, on rays to them; 0: they are not used"),
+          "of depth files, on rays to them; 0: they are not used")
+          .Not(kOfPixels | kWithRanks),
       SettingOf<&S::error_share>(
           "error_share", 0, 0.95,
           "share of the pixels that are drawn in proportion to the errors of the parts of pictures "
-          "they lie in; 0: all pixels alike"),
+          "they lie in; 0: all pixels alike")
+          .Not(kOfPixels | kWithRanks),
       SettingOf<&S::exposure_rate>(
           "exposure_rate", 0, 100,
           "learning rate of a brightness and tint of each picture over that of the hash table; "
           "0: pictures are alike; auto: 0.3 where neighbors differ by 10%, or 5% in tint, else 0")
+          .Not(kWithProposals | kWithTiles | kWithCudaRanks)
           .OrAuto(),
       SettingOf<&S::focal_rate>(
           "focal_rate", 0, 100,
           "learning rate of the lenses' focal lengths, as shares of them, over that of the hash "
-          "table; 0: they are as given"),
+          "table; 0: they are as given")
+          .Not(kOfPixels | kWithRanks),
       SettingOf<&S::near_gradients>(
           "near_gradients", 0, 1e6,
           "gradients of samples nearer to the camera than this are scaled by the square of their "
-          "share of it, in training units: less fog in front of cameras; 0: none"),
+          "share of it, in training units: less fog in front of cameras; 0: none")
+          .Not(kWithProposals),
       SettingOf<&S::pose_rate>(
           "pose_rate", 0, 100,
           "learning rate of corrections of the pictures' poses over that of the hash table, in "
-          "radians and half sides of the level-0 box; 0: poses are as given"),
+          "radians and half sides of the level-0 box; 0: poses are as given")
+          .Not(kOfPixels | kWithRanks),
       SettingOf<&S::learned_background>(
           "learned_background", 0, 1,
-          "1 learns what lies behind the boxes, by direction; 0: black. Of pictures without alpha"),
+          "1 learns what lies behind the boxes, by direction; 0: black. Of pictures without alpha")
+          .Not(kWithTiles),
       SettingOf<&S::half_table>(
           "half_table", 0, 1,
           "1 reads the hash table in half precision, with fp32 masters, and on the CPU keeps its "
           "moments in bf16; 0: the table and its moments in fp32"),
       TextSetting("frozen",
                   "what training leaves as it is: none; mlp, the layers; table, the hash table",
-                  &FrozenText, &ParseFrozen),
+                  &FrozenText, &ParseFrozen)
+          .Not(kWithProposals | kWithRanks),
       TextSetting("sampler",
                   "where samples of a ray lie: grid, in the occupied cells of a grid; proposals, "
                   "where a smaller network found density",
-                  &SamplerText, &ParseSampler),
+                  &SamplerText, &ParseSampler)
+          .Not(kWithTiles | kWithRanks),
       TextSetting("spacing",
                   "with sampler=proposals, how the first samples of a ray lie: uniform, or by "
                   "disparity (the inverse distance); auto: uniform with one box",
-                  &SpacingText, &ParseSpacing),
+                  &SpacingText, &ParseSpacing)
+          .Not(kWithGrid | kWithTiles),
       SettingOf<&S::proposal_samples>("proposal_samples", 8, 512,
-                                      "samples of a ray in the proposal network"),
+                                      "samples of a ray in the proposal network")
+          .Not(kWithGrid | kWithTiles),
       SettingOf<&S::field_samples>("field_samples", 4, 512,
-                                   "samples of a ray in the field, with sampler=proposals"),
+                                   "samples of a ray in the field, with sampler=proposals")
+          .Not(kWithGrid | kWithTiles),
       SettingOf<&S::roulette_weight>(
           "roulette_weight", 0, 1,
           "from 30% of the budget on, of a ray's samples with less weight than this some train for "
           "all, by lot; 0: all train; auto: 0.1 of photographs of one side")
+          .Not(kWithProposals | kWithTiles)
           .OrAuto()
           .On(kOnCpu)
           .IgnoredElsewhere(),

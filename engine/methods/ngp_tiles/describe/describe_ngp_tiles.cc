@@ -17,13 +17,6 @@ namespace {
 
 using S = NgpSettings;
 
-// Those of ngp that tiles do not honor: what a scene has once.
-constexpr const char* kRefused[] = {
-    "appearance_rate",    "contraction",      "depth_weight",    "exposure_rate",
-    "focal_rate",         "pose_rate",        "coarse_pictures", "coarse_share",
-    "learned_background", "error_share",      "sampler",         "spacing",
-    "field_samples",      "proposal_samples", "rays_per_pixel",  "roulette_weight"};
-
 constexpr std::string_view kTrainings[] = {"independent", "joint"};
 
 std::string TrainingText(const TrainConfig& config) {
@@ -61,11 +54,8 @@ bool HasTile(const TrainConfig& config, int tile) {
 
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
-  for (const Setting& setting : NgpSettingTable()) {
-    const bool refused =
-        std::find(std::begin(kRefused), std::end(kRefused), setting.key) != std::end(kRefused);
-    if (!refused) settings.push_back(setting);
-  }
+  for (const Setting& setting : NgpSettingTable())
+    if ((setting.not_honored & kWithTiles) == 0) settings.push_back(setting);
   Setting tiles = SettingOf<&S::tiles>("tiles", 2, kMaxTiles, "fields that space is cut among");
   tiles.kind = SettingKind::kPowerOfTwo;
   settings.push_back(tiles);
