@@ -24,7 +24,7 @@
 #include "engine/base/method_list/method_descriptions.h"
 #include "engine/scene/read/check_report.h"
 #include "engine/scene/read/scene_reader.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 
@@ -197,16 +197,21 @@ absl::StatusOr<UploadCounts> UploadMissingFiles(Session& session, const std::str
   return counts;
 }
 
-absl::Status RequireFolder(const std::string& dir) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(dir, ignored)) return absl::OkStatus();
-  if (std::filesystem::exists(dir, ignored)) {
-    const std::string folder = std::filesystem::path(dir).parent_path().string();
-    return absl::InvalidArgumentError(
-        PlainText(fmt::format("{} is a file; name the folder that holds the pictures, such as {}",
-                              dir, folder.empty() ? "." : ShellWord(folder))));
+absl::Status RequireFolder(const Source& source) {
+  switch (source.kind) {
+    case Source::Kind::kMissing:
+      return NoSuchFolder(source.path);
+    case Source::Kind::kPhotographs:
+    case Source::Kind::kFolder:
+      return absl::OkStatus();
+    case Source::Kind::kFile:
+    case Source::Kind::kFilm:
+      break;
   }
-  return NoSuchFolder(dir);
+  const std::string folder = std::filesystem::path(source.path).parent_path().string();
+  return absl::InvalidArgumentError(
+      PlainText(fmt::format("{} is a file; name the folder that holds the pictures, such as {}",
+                            source.path, folder.empty() ? "." : ShellWord(folder))));
 }
 
 int FailFolder(Session& session, const absl::Status& status) {
@@ -220,15 +225,15 @@ std::string FolderName(const std::string& dir) {
   return PlainText(path.filename().string().substr(0, 64));
 }
 
-void SuggestPosing(const Session& session, const std::string& dir) {
-  if (!IsUnposed(dir)) return;
-  if (const std::string posed = DatasetOf(dir); posed != dir) {
-    session.SayNext(PlainText(fmt::format("nerfctl train {}   (their poses were found before: {})",
-                                          ShellWord(dir), ShellWord(posed))));
-    return;
-  }
-  session.SayNext(PlainText(fmt::format(
-      "nerfctl train {}   (finds where the photographs were taken, then trains)", ShellWord(dir))));
+void SuggestPosing(const Session& session, const Source& source) {
+  if (!source.HasNoPoses()) return;
+  const std::string photos = ShellWord(source.path);
+  session.SayNext(PlainText(
+      source.was_posed
+          ? fmt::format("nerfctl train {}   (their poses were found before: {})", photos,
+                        ShellWord(source.posed))
+          : fmt::format("nerfctl train {}   (finds where the photographs were taken, then trains)",
+                        photos)));
 }
 
 SceneReading ReadingOf(const google::protobuf::Map<std::string, std::string>& settings) {
@@ -261,7 +266,7 @@ absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::st
       session.SayError(rest.substr(0, end));
       rest.remove_prefix(std::min(end, rest.size() - 1) + 1);
     }
-    SuggestPosing(session, dir);
+    SuggestPosing(session, SourceAt(dir));
     return WithReason(
         absl::InvalidArgumentError(fmt::format("{}: {} in the data set; nothing was sent", dir,
                                                Counted(description.problems.size(), "problem"))),

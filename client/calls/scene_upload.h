@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/scene/read/scene_reader.h"
+#include "engine/scene/read/source.h"
 #include "google/protobuf/map.h"
 #include "nerf/v1/scene_service.pb.h"
 
@@ -47,19 +48,19 @@ SceneOptions LocalSceneOptions(std::optional<int> test_every, const SceneReading
 // What the settings poses and apply_exif ask for. Requires: they were checked.
 SceneReading ReadingOf(const google::protobuf::Map<std::string, std::string>& settings);
 
-// OK if `dir` is a folder. Errors: InvalidArgument for a file, NotFound.
-absl::Status RequireFolder(const std::string& dir);
+// OK if it is a folder. Errors: InvalidArgument for a file, NotFound.
+absl::Status RequireFolder(const Source& source);
 // Prints such an error and returns its exit code.
 int FailFolder(Session& session, const absl::Status& status);
 
 // The last part of the folder's absolute path as a display name; works for "." and "..", too.
 std::string FolderName(const std::string& dir);
 
-// Suggests the command that finds the poses of a folder that IsUnposed, or names those that were
+// Suggests the command that finds the poses of photographs or a film, or names those that were
 // found before; otherwise does nothing.
-void SuggestPosing(const Session& session, const std::string& dir);
+void SuggestPosing(const Session& session, const Source& source);
 
-// Reads the data set and prints a summary. Requires: RequireFolder(dir).ok(). Errors:
+// Reads the data set and prints a summary. Requires: it is a folder. Errors:
 // InvalidArgument DATASET_INVALID after printing all problems. Nothing was sent then.
 absl::StatusOr<SceneDescription> CheckLocalScene(Session& session, const std::string& dir,
                                                  std::optional<int> test_every,

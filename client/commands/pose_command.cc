@@ -14,7 +14,7 @@
 #include "client/flags/text_format.h"
 #include "common/ids.h"
 #include "common/process/exit_code.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -45,9 +45,10 @@ int Pose(Session& session, PoseCommandFlags flags) {
     if (!name.ok()) return session.FailUsage(name.status());
     into = *name;
   }
-  if (absl::Status status = IsFilm(flags.dir) ? absl::OkStatus() : RequireFolder(flags.dir);
-      !status.ok()) {
-    return FailFolder(session, status);
+  const Source source = SourceAt(flags.dir);
+  if (source.kind != Source::Kind::kFilm) {
+    if (absl::Status status = RequireFolder(source); !status.ok())
+      return FailFolder(session, status);
   }
   if (flags.display_name.empty()) flags.display_name = FolderName(flags.dir);
   PoseUpload upload;

@@ -21,6 +21,7 @@
 #include "engine/base/method_list/method_descriptions.h"
 #include "engine/scene/read/check_report.h"
 #include "engine/scene/read/scene_reader.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 
@@ -38,7 +39,7 @@ int CreateScene(Session& session, CreateFlags flags) {
   if (absl::Status status = CompleteNewResourceFlags(&flags, *session.io().random); !status.ok()) {
     return session.FailUsage(status);
   }
-  if (absl::Status status = RequireFolder(flags.dir); !status.ok()) {
+  if (absl::Status status = RequireFolder(SourceAt(flags.dir)); !status.ok()) {
     return FailFolder(session, status);
   }
   session.Say(fmt::format("checking {}", flags.dir));
@@ -80,7 +81,8 @@ v1::ValidateSceneResponse ValidationOf(const SceneDescription& description) {
 
 int CheckFolder(Session& session, const std::string& dir, std::optional<int> test_every,
                 const SceneReading& reading) {
-  if (absl::Status status = RequireFolder(dir); !status.ok()) return FailFolder(session, status);
+  const Source source = SourceAt(dir);
+  if (absl::Status status = RequireFolder(source); !status.ok()) return FailFolder(session, status);
   const SceneDescription description = DescribeScene(dir, LocalSceneOptions(test_every, reading));
   std::ostream& out = *session.io().out;
   if (session.flags().output == OutputFormat::kName) {
@@ -89,7 +91,7 @@ int CheckFolder(Session& session, const std::string& dir, std::optional<int> tes
     out << CheckReportText(description);
   }
   if (!description.ok()) {
-    SuggestPosing(session, dir);
+    SuggestPosing(session, source);
     return kBadData;
   }
   session.SayNext("nerfctl train " + ShellWord(PlainText(dir)));

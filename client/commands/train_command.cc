@@ -26,7 +26,7 @@
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "common/usage_error.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -86,14 +86,15 @@ std::string DownscaledSide(const SceneDescription& scene, int factor) {
 
 // What is wrong with the command line, but for the flags of the job.
 absl::Status CheckTrainFlags(const Session& session, const TrainFlags& flags,
-                             const std::string& dir) {
+                             const Source& source) {
   Problems problems;
-  if (dir.empty()) problems.Add("", "train needs a folder with a data set; try examples/mic");
+  if (source.path.empty())
+    problems.Add("", "train needs a folder with a data set; try examples/mic");
   problems.Add(CheckWatchFlags(session, flags, !flags.detach));
   if (flags.pose == "server" && flags.downscale > 0) {
     problems.Add("--downscale", "needs the pictures here: name --max-side, or --pose local");
   }
-  if (flags.photographs.AnyGiven() && !dir.empty() && !IsUnposed(dir) && !IsFilm(dir)) {
+  if (flags.photographs.AnyGiven() && !source.path.empty() && !source.HasNoPoses()) {
     problems.Add("--camera, --mask-below", "are of photographs without poses");
   }
   return problems.Result();
@@ -108,9 +109,9 @@ int SubmitAndWatch(Session& session, const TrainFlags& flags, const v1::CreateJo
 }
 
 // Whether a worker finds the poses of the photographs.
-bool IsPosedByServer(Session& session, const TrainFlags& flags, const std::string& dir) {
-  if (flags.pose == "local" || !MustBePosed(dir)) return false;
-  return flags.pose == "server" || (flags.downscale == 0 && CanServerPose(session, dir));
+bool IsPosedByServer(Session& session, const TrainFlags& flags, const Source& source) {
+  if (flags.pose == "local" || !source.MustBePosed()) return false;
+  return flags.pose == "server" || (flags.downscale == 0 && CanServerPose(session, source.path));
 }
 
 // Queues a pose job and a training that waits for it: this machine may leave after that. Follows
@@ -153,27 +154,27 @@ int TrainPosedByServer(Session& session, const TrainFlags& flags, const std::str
   });
 }
 
-int Train(Session& session, const TrainFlags& flags, const std::string& named_dir,
+int Train(Session& session, const TrainFlags& flags, const Source& source,
           v1::CreateJobRequest& request) {
-  if (absl::Status status = IsFilm(named_dir) ? absl::OkStatus() : RequireFolder(named_dir);
-      !status.ok()) {
-    return FailFolder(session, status);
+  if (source.kind != Source::Kind::kFilm) {
+    if (absl::Status status = RequireFolder(source); !status.ok())
+      return FailFolder(session, status);
   }
-  if (IsPosedByServer(session, flags, named_dir)) {
-    return TrainPosedByServer(session, flags, named_dir, request);
+  if (IsPosedByServer(session, flags, source)) {
+    return TrainPosedByServer(session, flags, source.path, request);
   }
-  if (flags.validate_only && MustBePosed(named_dir)) {
+  if (flags.validate_only && source.MustBePosed()) {
     session.Say(PlainText(fmt::format(
         "{} has no poses: training begins with finding them, which takes minutes (nerf-engine pose "
         "{} --out {}); its photographs are checked after that",
-        named_dir, ShellWord(named_dir), ShellWord(PosedFolder(named_dir)))));
-    if (const int code = CheckPosing(session, named_dir, flags.engine, flags.photographs);
+        source.path, ShellWord(source.path), ShellWord(source.posed))));
+    if (const int code = CheckPosing(session, source, flags.engine, flags.photographs);
         code != kOk) {
       return code;
     }
     return SubmitJob(session, request, std::nullopt);
   }
-  PoseOutcome posed = FolderWithPoses(session, named_dir, flags.engine, flags.photographs);
+  PoseOutcome posed = FolderWithPoses(session, source, flags.engine, flags.photographs);
   if (posed.exit_code != kOk) return posed.exit_code;
   const std::string dir = std::move(posed.folder);
   session.Say(fmt::format("checking {}", dir));
@@ -187,7 +188,7 @@ int Train(Session& session, const TrainFlags& flags, const std::string& named_di
         DownscaledSide(*description, flags.downscale);
   }
   if (flags.display_name.empty()) {
-    request.mutable_job()->set_display_name(FolderName(named_dir));
+    request.mutable_job()->set_display_name(FolderName(source.path));
   }
   if (!flags.validate_only) {  // SubmitJob asks in that case
     const absl::Status taken =
@@ -238,9 +239,10 @@ void AddTrainCommand(CLI::App& app, Command* selected) {
   train->add_flag("--detach", flags->detach, "Return once the job is queued");
   train->callback([=] {
     *selected = [=](Session& s) {
+      const Source source = SourceAt(*dir);
       return WithJobRequest(
-          s, *flags, CheckTrainFlags(s, *flags, *dir),
-          [&](v1::CreateJobRequest& request) { return Train(s, *flags, *dir, request); });
+          s, *flags, CheckTrainFlags(s, *flags, source),
+          [&](v1::CreateJobRequest& request) { return Train(s, *flags, source, request); });
     };
   });
 }

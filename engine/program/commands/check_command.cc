@@ -14,6 +14,7 @@
 #include "engine/program/device/exception_border.h"
 #include "engine/scene/read/check_report.h"
 #include "engine/scene/read/scene_reader.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -54,12 +55,12 @@ int RunCheck(const DatasetCheckFlags& flags) {
     } else {
       fmt::print("{}", CheckReportText(description));
     }
-    if (!ok) SuggestPosing(flags.dataset);
+    if (!ok) SuggestPosing(SourceAt(flags.dataset));
     return absl::OkStatus();
   });
   if (!status.ok()) {
     const int code = ReportError(status, flags.json);
-    if (absl::IsNotFound(status)) SuggestPosing(flags.dataset);
+    if (absl::IsNotFound(status)) SuggestPosing(SourceAt(flags.dataset));
     return code;
   }
   return ok ? kOk : kBadData;

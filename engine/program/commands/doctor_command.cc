@@ -30,7 +30,7 @@
 #include "engine/program/session/device_choices.h"
 #include "engine/program/session/training_session.h"
 #include "engine/scene/posing/photographs/colmap_tool.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -172,7 +172,7 @@ absl::Status ShowChoices(const DoctorFlags& flags, const std::stop_token& stop) 
   std::unique_ptr<TrainingSession> session;
   if (flags.dataset.has_value()) {
     TrainRequest request;
-    request.dataset = DatasetOf(*flags.dataset);
+    request.dataset = SourceAt(*flags.dataset).Dataset();
     request.follow_links = true;
     Problems problems;
     NERF_ASSIGN_OR_RETURN(session, OpenTrainingSession(request, &pool, &problems, stop));
@@ -203,7 +203,7 @@ int RunChoices(const DoctorFlags& flags) {
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
   const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
-  if (is_about_data && flags.dataset.has_value()) SuggestPosing(*flags.dataset);
+  if (is_about_data && flags.dataset.has_value()) SuggestPosing(SourceAt(*flags.dataset));
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

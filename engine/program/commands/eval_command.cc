@@ -30,7 +30,7 @@
 #include "engine/scene/cameras/camera_file.h"
 #include "engine/scene/pictures/image_io.h"
 #include "engine/scene/read/scene_reader.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "engine/views/measure/camera_alignment.h"
 #include "engine/views/measure/evaluation.h"
 #include "engine/views/measure/lpips.h"
@@ -219,9 +219,10 @@ int RunEval(EvalFlags flags) {
   if (absl::Status status = CheckDevice(flags.device); !status.ok()) {
     return ReportError(status, flags.json, true);
   }
-  if (std::string dataset = DatasetOf(flags.dataset); dataset != flags.dataset) {
-    fmt::print(stderr, "{} has no poses; using {}\n", flags.dataset, dataset);
-    flags.dataset = std::move(dataset);
+  const Source source = SourceAt(flags.dataset);
+  if (source.was_posed) {
+    fmt::print(stderr, "{} has no poses; using {}\n", source.path, source.posed);
+    flags.dataset = source.posed;
   }
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Eval(flags, signals.token()); });
@@ -229,7 +230,8 @@ int RunEval(EvalFlags flags) {
   const int code = ReportError(status, flags.json);
   std::error_code ignored;
   const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
-  if (is_about_data && std::filesystem::exists(flags.model, ignored)) SuggestPosing(flags.dataset);
+  if (is_about_data && !source.was_posed && std::filesystem::exists(flags.model, ignored))
+    SuggestPosing(source);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

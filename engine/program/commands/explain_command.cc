@@ -23,7 +23,7 @@
 #include "engine/program/device/exception_border.h"
 #include "engine/program/session/picture_limits.h"
 #include "engine/scene/read/scene_reader.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "engine/scene/reduce_views.h"
 #include "engine/views/measure/causes.h"
 #include "engine/views/measure/scene_measures.h"
@@ -201,13 +201,15 @@ int RunExplain(ExplainFlags flags) {
   std::error_code ignored;
   const std::filesystem::path inside = std::filesystem::path(flags.model) / "model.safetensors";
   if (std::filesystem::exists(inside, ignored)) flags.model = inside.string();
-  flags.dataset = DatasetOf(flags.dataset);
+  const Source source = SourceAt(flags.dataset);
+  flags.dataset = source.Dataset();
   SignalWatcher signals;
   const absl::Status status = Guarded([&] { return Explain(flags, signals.token()); });
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
   const bool is_about_data = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
-  if (is_about_data && std::filesystem::exists(flags.model, ignored)) SuggestPosing(flags.dataset);
+  if (is_about_data && !source.was_posed && std::filesystem::exists(flags.model, ignored))
+    SuggestPosing(source);
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

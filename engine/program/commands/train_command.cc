@@ -34,6 +34,7 @@
 #include "engine/scene/files/problem_text.h"
 #include "engine/scene/read/placement_file.h"
 #include "engine/scene/read/scene_reader.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -307,7 +308,8 @@ int RunTrain(TrainFlags flags) {
   if (!status.ok() && !has_folder) std::filesystem::remove(flags.out, ignored);
   if (status.ok()) return kOk;
   const int code = ReportError(status, flags.json);
-  if (absl::IsInvalidArgument(status) || absl::IsNotFound(status)) SuggestPosing(flags.dataset);
+  if (absl::IsInvalidArgument(status) || absl::IsNotFound(status))
+    SuggestPosing(SourceAt(flags.dataset));
   return signals.exit_code() != 0 ? signals.exit_code() : code;
 }
 

@@ -13,7 +13,7 @@
 #include "common/shell_word.h"
 #include "engine/base/protocol/failed_line.h"
 #include "engine/scene/read/scene_reader.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "fmt/format.h"
 
 namespace nerf {
@@ -51,31 +51,29 @@ CLI::Option* AddTimeOption(CLI::App* command, const std::string& flag, const std
   return command->add_option_function<std::string>(flag, read, help)->type_name("TIME");
 }
 
-void SuggestPosing(const std::string& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder, ignored)) {
-    if (!NearestPath(folder).empty()) return;
+void SuggestPosing(const Source& source) {
+  if (source.kind == Source::Kind::kMissing) {
+    if (!NearestPath(source.path).empty()) return;
     fmt::print(stderr,
                "next: nerf-engine pose PHOTOS --out DIR   (makes a data set of photographs)\n");
     return;
   }
-  if (!IsUnposed(folder)) return;
+  if (!source.HasNoPoses()) return;
   std::fflush(stdout);  // the report comes first
-  const std::string posed = PosedFolder(folder);
-  if (HasSceneFiles(posed)) {
-    fmt::print(stderr, "next: nerf-engine train {} --out {}   (their poses were found before)\n",
-               ShellWord(posed), ShellWord(posed + "-model"));
-    if (const std::string added = AddedPhotographsText(folder); !added.empty()) {
-      fmt::print(stderr,
-                 "warning: {}\n  {} && nerf-engine pose {} --out {} finds the poses of all of "
-                 "them\n",
-                 added, SetPosedFolderAside(folder), ShellWord(folder), ShellWord(posed));
-    }
+  const std::string photos = ShellWord(source.path), posed = ShellWord(source.posed);
+  if (source.MustBePosed()) {
+    fmt::print(stderr,
+               "next: nerf-engine pose {} --out {}   (finds where the photographs were taken)\n",
+               photos, posed);
     return;
   }
-  fmt::print(stderr,
-             "next: nerf-engine pose {} --out {}   (finds where the photographs were taken)\n",
-             ShellWord(folder), ShellWord(posed));
+  fmt::print(stderr, "next: nerf-engine train {} --out {}   (their poses were found before)\n",
+             posed, ShellWord(source.posed + "-model"));
+  if (const std::string added = AddedPhotographsText(source); !added.empty()) {
+    fmt::print(stderr,
+               "warning: {}\n  {} && nerf-engine pose {} --out {} finds the poses of all of them\n",
+               added, SetPosedFolderAside(source), photos, posed);
+  }
 }
 
 int ReportError(const absl::Status& status, bool json, bool usage) {

@@ -6,6 +6,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "common/process/exit_code.h"
+#include "engine/scene/read/source.h"
 
 namespace nerf {
 
@@ -39,10 +40,10 @@ CLI::Option* AddAmountOption(CLI::App* command, const std::string& flag, const s
 CLI::Option* AddTimeOption(CLI::App* command, const std::string& flag, const std::string& help,
                            double* seconds);
 
-// Names the next command on stderr. For a folder that IsUnposed: the one that finds its poses, or
+// Names the next command on stderr. For photographs and films: the one that finds their poses, or
 // that trains with those that were found before. For a folder that does not exist, and misspells
 // none: the one that makes a data set.
-void SuggestPosing(const std::string& folder);
+void SuggestPosing(const Source& source);
 
 // Number of threads for a --threads of `flag`; 0 means one for each usable core.
 int ThreadsFor(int flag);

@@ -12,7 +12,7 @@
 #include "engine/scene/files/problem_text.h"
 #include "engine/scene/files/scene_files.h"
 #include "engine/scene/read/scene_reader.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 
 namespace nerf {
 namespace {
@@ -37,7 +37,8 @@ absl::StatusOr<ViewList> ReadListFile(const std::string& path, PictureSize absen
     for (const Camera& camera : file.cameras) list.views.push_back({camera, "", ""});
     list.in_frame_of = file.tool;
     if (!dataset.empty() && file.tool.has_value()) {
-      NERF_ASSIGN_OR_RETURN(const SceneFrame frame, FrameOfTool(DatasetOf(dataset), *file.tool));
+      NERF_ASSIGN_OR_RETURN(const SceneFrame frame,
+                            FrameOfTool(SourceAt(dataset).Dataset(), *file.tool));
       for (ListedCamera& view : list.views)
         view.camera = AboutOrigin(ToOwnFrame(view.camera, frame), frame.origin, origin);
       list.in_frame_of = std::nullopt;
@@ -80,7 +81,7 @@ absl::StatusOr<ViewList> ReadViewList(const std::string& named, PictureSize abse
                                       const std::string& dataset, const SceneReading& reading,
                                       const Vec3d& origin) {
   ViewList list;
-  const std::string path = DatasetOf(named);
+  const std::string path = SourceAt(named).Dataset();
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
     return ReadListFile(path, absent_size, dataset, origin);

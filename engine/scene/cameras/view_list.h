@@ -32,7 +32,8 @@ struct ViewList {
 
 // Reads the views that `path` lists: a camera file (ReadCameraFile), a camera path of nerfstudio or
 // instant-ngp or keyframes (ParseCameraPath), or a data set's folder, whose test views are taken,
-// or all if it has none. For photographs without poses DatasetOf is read, and a warning names it.
+// or all if it has none. For photographs without poses their Source::Dataset is read, and a
+// warning names it.
 // Views of a folder are named after their photographs, each differently. `dataset`: the folder of
 // the data set that a camera path is for; empty: not known. reading: of a data set. origin: in the
 // data set's frame. Errors as ReadCameraFile and FrameOfTool.

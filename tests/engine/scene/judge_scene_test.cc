@@ -14,7 +14,7 @@
 #include "engine/scene/read/check_report.h"
 #include "engine/scene/read/other_exports.h"
 #include "engine/scene/read/scene_reader.h"
-#include "engine/scene/read/unposed_photographs.h"
+#include "engine/scene/read/source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scene/looking_at.h"
@@ -219,9 +219,9 @@ TEST(JudgeSceneTest, PicturesThatAreNotReadAreNamedBeforePosing) {
   folder.Write("b.TIFF", "II*");
   EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems),
               HasSubstr("2 pictures such as a.bmp are of a kind that is not read: save as JPEG"));
-  EXPECT_FALSE(IsUnposed(folder.path()));
+  EXPECT_FALSE(SourceAt(folder.path()).HasNoPoses());
   folder.Write("c.jpg", "x");
-  EXPECT_TRUE(IsUnposed(folder.path()));
+  EXPECT_TRUE(SourceAt(folder.path()).HasNoPoses());
 }
 
 TEST(JudgeSceneTest, ListsOfOtherProgramsAreNamedAndNotPosedAnew) {
@@ -245,7 +245,7 @@ TEST(JudgeSceneTest, ListsOfOtherProgramsAreNamedAndNotPosedAnew) {
     folder.Write("a.jpg", MakeJpeg(8, 8));
     folder.Write(c.file, c.content);
     EXPECT_THAT(SummaryOf(DescribeScene(folder.path()).problems), HasSubstr(c.said));
-    EXPECT_EQ(IsUnposed(folder.path()), !c.has_poses) << c.file;
+    EXPECT_EQ(SourceAt(folder.path()).HasNoPoses(), !c.has_poses) << c.file;
   }
 }
 

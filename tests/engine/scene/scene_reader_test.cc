@@ -10,6 +10,7 @@
 #include "engine/base/picture_names.h"
 #include "engine/scene/cameras/camera_file.h"
 #include "engine/scene/cameras/view_list.h"
+#include "engine/scene/read/source.h"
 #include "engine/scene/read/unposed_photographs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -375,14 +376,14 @@ TEST(SceneReaderTest, FilmsAndPhotographsAreToldByTheirEndings) {
   EXPECT_FALSE(HasPhotographEnding("._x.jpg"));
   const TempFolder films;
   films.Write("clip.webm", "x");
-  EXPECT_TRUE(IsUnposed(films.path()));
-  EXPECT_EQ(PosedFolder(films.path() + "/clip.webm"), films.path() + "/clip-posed");
+  EXPECT_TRUE(SourceAt(films.path()).HasNoPoses());
+  EXPECT_EQ(SourceAt(films.path() + "/clip.webm").posed, films.path() + "/clip-posed");
   const TempFolder phone;  // pictures of a phone
   phone.Write("IMG_1.HEIC", "x");
-  EXPECT_TRUE(IsUnposed(phone.path()));
+  EXPECT_TRUE(SourceAt(phone.path()).HasNoPoses());
   const TempFolder texts;
   texts.Write("notes.txt", "x");
-  EXPECT_FALSE(IsUnposed(texts.path()));
+  EXPECT_FALSE(SourceAt(texts.path()).HasNoPoses());
 }
 
 // A folder "photos" of two photographs and a film beside "photos-posed" with a report of them.
@@ -398,23 +399,24 @@ TEST(SceneReaderTest, PhotographsAddedAfterPosingAreNamed) {
   const TempFolder folder;
   WritePosedPhotos(folder);
   const std::string photos = folder.path() + "/photos";
-  EXPECT_THAT(AddedPhotographs(photos), IsEmpty()) << "one that could not be posed was tried";
-  EXPECT_EQ(AddedPhotographsText(photos), "");
+  EXPECT_THAT(AddedPhotographs(SourceAt(photos)), IsEmpty())
+      << "one that could not be posed was tried";
+  EXPECT_EQ(AddedPhotographsText(SourceAt(photos)), "");
   folder.Write("photos/c.jpeg", "x");
   folder.Write("photos/.hidden.jpg", "x");
   folder.Write("photos/notes.txt", "x");
   folder.Write("photos/images/d.jpg", "x");  // only read if there are no pictures beside it
-  EXPECT_THAT(AddedPhotographs(photos), ElementsAre("c.jpeg"));
-  EXPECT_EQ(AddedPhotographsText(photos + "/"),
+  EXPECT_THAT(AddedPhotographs(SourceAt(photos)), ElementsAre("c.jpeg"));
+  EXPECT_EQ(AddedPhotographsText(SourceAt(photos + "/")),
             absl::StrCat("1 photograph of ", photos, "/ is not in ", photos,
                          "-posed, so it is not used: c.jpeg"));
   folder.Write("photos/other.MOV", "x");
-  EXPECT_THAT(AddedPhotographs(photos), ElementsAre("c.jpeg", "other.MOV"));
-  EXPECT_THAT(AddedPhotographsText(photos), HasSubstr("2 photographs of "));
-  EXPECT_EQ(SetPosedFolderAside(photos),
+  EXPECT_THAT(AddedPhotographs(SourceAt(photos)), ElementsAre("c.jpeg", "other.MOV"));
+  EXPECT_THAT(AddedPhotographsText(SourceAt(photos)), HasSubstr("2 photographs of "));
+  EXPECT_EQ(SetPosedFolderAside(SourceAt(photos)),
             absl::StrCat("mv ", photos, "-posed ", photos, "-posed-old"));
   folder.Write("photos-posed-old/pose.json", "x");
-  EXPECT_EQ(SetPosedFolderAside(photos),
+  EXPECT_EQ(SetPosedFolderAside(SourceAt(photos)),
             absl::StrCat("mv ", photos, "-posed ", photos, "-posed-old2"));
 }
 
@@ -422,16 +424,16 @@ TEST(SceneReaderTest, PhotographsStandForTheirPosedFolder) {
   const TempFolder folder;
   folder.Write("photos/a.jpg", "x");
   const std::string photos = folder.path() + "/photos";
-  EXPECT_EQ(DatasetOf(photos), photos) << "not posed";
+  EXPECT_EQ(SourceAt(photos).Dataset(), photos) << "not posed";
   folder.Write("photos-posed/images/a.jpg", "x");
-  EXPECT_EQ(DatasetOf(photos), photos) << "no data set";
+  EXPECT_EQ(SourceAt(photos).Dataset(), photos) << "no data set";
   folder.Write("photos-posed/transforms.json", "{}");
-  EXPECT_EQ(DatasetOf(photos), photos + "-posed");
-  EXPECT_EQ(DatasetOf(photos + "/"), photos + "-posed");
-  EXPECT_EQ(DatasetOf(photos + "-posed"), photos + "-posed");
+  EXPECT_EQ(SourceAt(photos).Dataset(), photos + "-posed");
+  EXPECT_EQ(SourceAt(photos + "/").Dataset(), photos + "-posed");
+  EXPECT_EQ(SourceAt(photos + "-posed").Dataset(), photos + "-posed");
   folder.Write("photos/transforms.json", "{}");
-  EXPECT_EQ(DatasetOf(photos), photos) << "it has poses of its own";
-  EXPECT_EQ(DatasetOf(folder.path() + "/none"), folder.path() + "/none");
+  EXPECT_EQ(SourceAt(photos).Dataset(), photos) << "it has poses of its own";
+  EXPECT_EQ(SourceAt(folder.path() + "/none").Dataset(), folder.path() + "/none");
 }
 
 TEST(SceneReaderTest, ViewsOfPhotographsAreThoseOfTheirPosedFolder) {
@@ -452,24 +454,24 @@ TEST(SceneReaderTest, PhotographsInImagesAreComparedToo) {
   folder.Write("photos/images/a.jpg", "x");
   folder.Write("photos/images/b\x1b[2J.jpg", "x");
   folder.Write("photos-posed/pose.json", R"({"photos":[{"name":"a.jpg"}]})");
-  EXPECT_THAT(AddedPhotographs(folder.path() + "/photos"), ElementsAre("b?[2J.jpg"));
+  EXPECT_THAT(AddedPhotographs(SourceAt(folder.path() + "/photos")), ElementsAre("b?[2J.jpg"));
 }
 
 TEST(SceneReaderTest, ReportsThatCannotBeReadNameNoPhotographs) {
   const TempFolder folder;
   folder.Write("photos/a.jpg", "x");
   const std::string photos = folder.path() + "/photos";
-  EXPECT_THAT(AddedPhotographs(photos), IsEmpty()) << "no report";
+  EXPECT_THAT(AddedPhotographs(SourceAt(photos)), IsEmpty()) << "no report";
   for (const std::string report :
        {"", "{", "[]", "3", "null", R"({"photos":3})", R"({"photos":[3]})", R"({"photos":[{}]})",
         R"({"photos":[{"name":3}]})", R"({"event":"done"})", "\xff\xfe"}) {
     folder.Write("photos-posed/pose.json", report);
-    EXPECT_THAT(AddedPhotographs(photos), IsEmpty()) << report;
+    EXPECT_THAT(AddedPhotographs(SourceAt(photos)), IsEmpty()) << report;
   }
   folder.Write("photos-posed/pose.json", std::string(100'000, '['));
-  EXPECT_THAT(AddedPhotographs(photos), IsEmpty());
+  EXPECT_THAT(AddedPhotographs(SourceAt(photos)), IsEmpty());
   folder.Write("photos-posed/pose.json", R"({"photos":[]})");
-  EXPECT_THAT(AddedPhotographs(photos), ElementsAre("a.jpg"));
+  EXPECT_THAT(AddedPhotographs(SourceAt(photos)), ElementsAre("a.jpg"));
 }
 
 TEST(SceneReaderTest, IntrinsicsOfAnotherSizeOfTheSameShapeAreRescaled) {
