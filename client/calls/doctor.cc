@@ -245,7 +245,8 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
     }
     ++n_alive;
     colmap.push_back(worker.colmap_version());
-    ffmpeg.push_back(worker.ffmpeg_version());
+    // A film needs both on one worker.
+    ffmpeg.push_back(worker.colmap_version().empty() ? "" : worker.ffmpeg_version());
     offers.push_back(Good("offers", OfferOf(worker)));
     if (worker.version() != NERF_VERSION) {
       findings.push_back(Bad("versions",

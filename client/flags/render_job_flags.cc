@@ -95,7 +95,7 @@ Problems ProblemsOfFlags(const v1::RenderSpec& spec) {
   for (const Problem& problem : ProblemsOf(spec)) {
     const std::string& field = problem.field;
     const std::string& message = problem.message;
-    if (field.ends_with("frames")) {
+    if (field.ends_with(".frames")) {
       problems.Add("--frames", message);
     } else if (field.starts_with(kPath)) {
       problems.Add("--keyframes", fmt::format("{} {}", field.substr(kPath.size()), message));

@@ -14,6 +14,8 @@ inline constexpr int kMaxProblems = 500;
 inline constexpr int kMaxFigures = 100;
 inline constexpr size_t kMaxFigureNameLength = 64;
 inline constexpr int kMaxTestViewScores = 4096;
+// Finished stages of a search for poses, which has up to 15.
+inline constexpr size_t kMaxPoseStages = 32;
 // Texts that a rank tells the others of its lease.
 inline constexpr uint32_t kMaxRankTexts = 64;
 inline constexpr size_t kMaxRankTextBytes = size_t{64} << 10;

@@ -11,6 +11,7 @@ constexpr double kFloatStep = 1.0 / (1 << 23);  // of numbers of 24 bits, relati
 constexpr double kMaxRounding = 1e-5;           // of the extent
 constexpr double kFarFromZero = 1e4;            // of positions without an extent
 constexpr double kFinestUnit = 1e-9;            // of the largest coordinate
+constexpr int kLeastPower = -300;               // of ten, whose inverse is a double
 
 // The power of ten at or below a number above 0.
 int PowerBelow(double number) { return static_cast<int>(std::floor(std::log10(number))); }
@@ -34,7 +35,8 @@ Vec3d LocalOrigin(std::span<const Vec3d> positions) {
   const bool is_far =
       extent > 0 ? largest * kFloatStep > kMaxRounding * extent : largest > kFarFromZero;
   if (!is_far) return {0, 0, 0};
-  const int power = extent > 0 ? PowerBelow(std::max(extent, kFinestUnit * largest)) : 0;
+  const int power =
+      extent > 0 ? std::max(kLeastPower, PowerBelow(std::max(extent, kFinestUnit * largest))) : 0;
   // Powers below 1 are no doubles, so the origin is divided by their inverse.
   const double unit = std::pow(10.0, std::abs(power));
   for (double& x : origin)

@@ -206,10 +206,22 @@ void BoxNgpContents(const ListedViews& listed, const Similarity& placement,
 }  // namespace
 
 void SubtractOrigin(ListedViews* listed) {
+  // A frame whose box lies about 0 whatever the cameras are moves for coordinates of a map alone.
+  constexpr double kOfMaps = 1e4;
+  const bool is_fixed = listed->flavor == SceneFlavor::kBlender ||
+                        (listed->flavor == SceneFlavor::kInstantNgp && !listed->has_ngp_box);
   std::vector<Vec3d> positions;
-  for (const ListedView& view : listed->views) positions.push_back(view.pose.position());
-  const Vec3d origin =
-      listed->placement.has_value() ? listed->placement->origin : LocalOrigin(positions);
+  double largest = 0;
+  for (const ListedView& view : listed->views) {
+    positions.push_back(view.pose.position());
+    for (const double x : positions.back()) largest = std::max(largest, std::abs(x));
+  }
+  Vec3d origin = {0, 0, 0};
+  if (listed->placement.has_value()) {
+    origin = listed->placement->origin;
+  } else if (!is_fixed || largest > kOfMaps) {
+    origin = LocalOrigin(positions);
+  }
   listed->origin = origin;
   if (origin == Vec3d{0, 0, 0}) return;
   for (size_t i = 0; i < positions.size(); ++i)

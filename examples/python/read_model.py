@@ -22,6 +22,8 @@ class Model:
                                             types[tensor["dtype"]]).reshape(tensor["shape"])
                         for name, tensor in header.items()}
         self.own_to_training = self.numbers("scene.own_to_training").reshape(3, 4)
+        # Of coordinates of a map; own positions count from it.
+        self.origin = np.array(self.metadata.get("scene.origin", "0 0 0").split(), float)
         low, high = self.numbers("scene.box_min"), self.numbers("scene.box_max")
         self.center, self.half = (low + high) / 2, (high[0] - low[0]) / 2
         self.n_boxes = int(self.metadata["scene.n_levels"])
@@ -77,5 +79,6 @@ class Model:
 if __name__ == "__main__":
     model = Model(sys.argv[1])
     own_to_training = model.own_to_training
-    point = (own_to_training[:, :3] @ np.array(sys.argv[2:5], float) + own_to_training[:, 3])[None]
+    own = np.array(sys.argv[2:5], float) - model.origin
+    point = (own_to_training[:, :3] @ own + own_to_training[:, 3])[None]
     print(f"density {model.density(point)[0][0]:.6g} per unit of the training frame")

@@ -162,9 +162,10 @@ ListenAddress Numeric(ListenAddress address) {
   return address;
 }
 
-// How a person on this machine opens the page; empty where it is for others, too.
+// How a person on this machine opens the page; empty if the page is served beyond loopback, be it
+// by a proxy.
 std::string OpenCommand(const ServerFlags& flags, const Server& server) {
-  if (!IsLoopbackAddress(flags.web_listen)) return "";
+  if (!IsLoopbackAddress(flags.web_listen) || !flags.web_origins.empty()) return "";
   ListenAddress grpc = *ParseListenAddress("--listen", flags.listen);
   if (!grpc.is_unix) grpc.port = server.rpc->port();
   const std::string address = ConnectAddress(grpc);

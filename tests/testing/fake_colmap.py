@@ -26,6 +26,8 @@ VERSION = os.environ.get("FAKE_COLMAP_VERSION", "3.8")
 NEW = VERSION == "3.12"
 EXTRACTION, MATCHING = {"3.12": ("FeatureExtraction", "FeatureMatching"), "9.9": ("Extraction", "Matching")}.get(
     VERSION, ("SiftExtraction", "SiftMatching"))
+FIX_EXISTING = "Mapper.fix_existing_" + ("frames" if NEW else "images")
+SNAPSHOTS_EVERY = "Mapper.snapshot_%s_freq" % ("frames" if NEW else "images")
 FLAGS = {
     "feature_extractor": ["database_path", "image_path", "image_list_path", "ImageReader.single_camera", "ImageReader.camera_model",
                           EXTRACTION + ".use_gpu", EXTRACTION + ".num_threads", EXTRACTION + ".max_image_size",
@@ -37,9 +39,9 @@ FLAGS = {
                "Mapper.init_min_tri_angle", "Mapper.init_min_num_inliers", "Mapper.abs_pose_min_num_inliers",
                "Mapper.abs_pose_min_inlier_ratio", "Mapper.max_reg_trials",
                "Mapper.ba_refine_focal_length",
-               "Mapper.ba_refine_extra_params", "Mapper.fix_existing_images",
+               "Mapper.ba_refine_extra_params", FIX_EXISTING,
                "Mapper.max_extra_param", "input_path", "Mapper.snapshot_path",
-               "Mapper.snapshot_images_freq"],
+               SNAPSHOTS_EVERY],
     "point_triangulator": ["database_path", "image_path", "input_path", "output_path"],
     "rig_bundle_adjuster": [
         "input_path", "output_path", "rig_config_path", "estimate_rig_relative_poses",
@@ -231,7 +233,7 @@ def go_on(flags):
 
 def map_cameras(flags):
     if "input_path" in flags:
-        assert flags["Mapper.fix_existing_images"] == "1"
+        assert flags[FIX_EXISTING] == "1"
         return go_on(flags)
     connection = database(flags["database_path"])
     rows = connection.execute("SELECT name, camera_id FROM images ORDER BY name").fetchall()
@@ -248,7 +250,7 @@ def map_cameras(flags):
         for j in range(len(model)):
             say(("Registering image #%d (num_reg_frames=%d)" if NEW else "Registering image #%d (%d)") % (j + 1, j + 1))
             say("  => Image sees 100 / 1000 points")
-            if (j + 1) % int(flags.get("Mapper.snapshot_images_freq", MAX_ID)) == 0:
+            if (j + 1) % int(flags.get(SNAPSHOTS_EVERY, MAX_ID)) == 0:
                 write_model("%s/%d%d" % (flags["Mapper.snapshot_path"], i, j), model[:j + 1],
                             sorted({camera for _, camera in model}))
         write_model("%s/%d" % (flags["output_path"], i), model, sorted({camera for _, camera in model}))

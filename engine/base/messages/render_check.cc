@@ -191,7 +191,9 @@ Problems ProblemsOf(const v1::RenderImageRequest& request) {
   problems.Add(ProblemsOfChannels(request.channels()));
   problems.Require(v1::ImageFormat_IsValid(request.format()), "format",
                    "is not a format known to this version");
-  for (int i = 0; request.format() == v1::JPEG && i < request.channels_size(); ++i) {
+  const int n_checked =
+      request.format() == v1::JPEG ? std::min(request.channels_size(), kMaxChannels) : 0;
+  for (int i = 0; i < n_checked; ++i) {
     const v1::RenderChannel channel = request.channels(i);
     const std::string field = fmt::format("channels[{}]", i);
     problems.Require(channel != v1::DEPTH, field, "DEPTH has 16 bits, which JPEG cannot hold");

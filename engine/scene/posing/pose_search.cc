@@ -267,6 +267,7 @@ class PoseSearch {
   absl::Status Try(size_t number, std::vector<std::vector<std::string>>* groups,
                    ColmapDatabase* matches) {
     const Effort& effort = kEfforts[number];
+    n_shown_ = 0;
     stages_.Expect(StagesOf(effort));
     if (effort.new_features) {
       const double n_pairs =
@@ -301,7 +302,6 @@ class PoseSearch {
                             if (!map.snapshots.empty()) ShowNewest(map.snapshots);
                             stages_.Advance(progress->done, static_cast<int>(CountUsed()));
                           }));
-    if (!map.snapshots.empty()) ShowNewest(map.snapshots);
     if (!FoundNoModel(end)) {
       NERF_RETURN_IF_ERROR(FailureOf("colmap", StageName(ColmapStage::kMap), end));
     }
@@ -311,10 +311,18 @@ class PoseSearch {
       NERF_ASSIGN_OR_RETURN(const PosedModel model, ReadPosedModel(size.folder));
       std::vector<std::string> names;
       for (const auto& [name, photo] : model.photos) names.push_back(name);
+      if (!map.snapshots.empty()) ShowIfLargest(model);
       groups->push_back(std::move(names));
     }
     stages_.End(groups->empty() ? 0 : static_cast<int>(groups->front().size()));
     return absl::OkStatus();
+  }
+
+  // COLMAP begins further models, whose snapshots are newer and smaller.
+  void ShowIfLargest(const PosedModel& model) {
+    if (model.photos.size() < n_shown_) return;
+    n_shown_ = model.photos.size();
+    stages_.Show(SketchFromAbove(model));
   }
 
   // Shows the newest model of a folder that the mapper has written whole, and removes it and older
@@ -329,7 +337,7 @@ class PoseSearch {
     for (size_t i = 0; i < found.size(); ++i) {
       const absl::StatusOr<PosedModel> model = ReadPosedModel(found[i].second.string());
       if (!model.ok()) continue;  // still being written
-      stages_.Show(SketchFromAbove(*model));
+      ShowIfLargest(*model);
       for (; i < found.size(); ++i) fs::remove_all(found[i].second, error);
     }
   }
@@ -433,6 +441,7 @@ class PoseSearch {
   std::vector<Photo> panoramas_;  // empty for other photographs
   ColmapDatabase few_;
   std::string database_, best_of_try_, best_folder_;
+  size_t n_shown_ = 0;  // photographs of the largest model of a try that was shown
   size_t best_posed_ = 0;
   bool has_tried_ = false, has_tried_harder_ = false, is_one_spot_ = false;
   std::optional<SteadyTime> known_apart_;  // since when harder efforts seldom help

@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "common/logging.h"
+#include "common/messages/worker_limits.h"
 #include "common/status_macros.h"
 #include "engine/base/picture_names.h"
 #include "server/queue/kinds/pose_kind.h"
@@ -27,7 +28,6 @@ constexpr uint32_t kDefaultFilmFrames = 120;
 constexpr int kMaxReportTexts = 100;
 constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128, kMaxUnitLength = 32;
 constexpr size_t kMaxSketchBytes = 600;
-constexpr int kMaxStages = 32;  // a search has up to 15
 
 void AddTexts(const google::protobuf::RepeatedPtrField<std::string>& texts,
               google::protobuf::RepeatedPtrField<std::string>* cut) {
@@ -89,7 +89,7 @@ absl::StatusOr<internal::JobProgress> PoseProgressOf(const v1::JobReport& report
     pose.mutable_sketch()->set_cameras(reported.sketch().cameras().substr(0, kMaxSketchBytes));
   }
   for (const v1::PoseStage& stage : reported.finished()) {
-    if (pose.finished_size() == kMaxStages) break;
+    if (pose.finished_size() == static_cast<int>(kMaxPoseStages)) break;
     v1::PoseStage& finished = *pose.add_finished();
     finished.set_doing(Cut(stage.doing(), kMaxDoingLength));
     finished.set_done(stage.done());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace nerf {
 namespace {
 
@@ -22,6 +24,11 @@ TEST(LocalOriginTest, PositionsThatFloatsHoldHaveNone) {
   EXPECT_EQ(LocalOrigin(beside), kZero);
   const Vec3d further[] = {{900, 0, 0}, {910, 0, 0}};
   EXPECT_EQ(LocalOrigin(further), (Vec3d{910, 0, 0}));
+}
+
+TEST(LocalOriginTest, IsFiniteForTheSmallestNumbers) {
+  const Vec3d tiny[] = {{1e-305, 0, 0}, {1.0001e-305, 0, 0}};
+  for (const double x : LocalOrigin(tiny)) EXPECT_LE(std::abs(x), 1e-300);
 }
 
 TEST(LocalOriginTest, PositionsInOnePlaceHaveOneIfThatIsFar) {

@@ -9,6 +9,7 @@
 #include "engine/scene/cameras/path_frame.h"
 #include "engine/scene/cameras/view_list.h"
 #include "engine/scene/own_box.h"
+#include "engine/scene/placement.h"
 #include "engine/scene/read/check_report.h"
 #include "engine/scene/read/placement_file.h"
 #include "engine/scene/read/scene_reader.h"
@@ -55,6 +56,23 @@ double Largest(const Mat34& a, const Mat34& b) {
       largest = std::max(largest, std::abs(double{a.m[row][column]} - b.m[row][column]));
   }
   return largest;
+}
+
+// Cameras close together before an object at 0, whose box lies there whatever they are.
+TEST(SubtractOriginTest, AFixedFrameMovesForCoordinatesOfAMapAlone) {
+  for (const SceneFlavor flavor : {SceneFlavor::kBlender, SceneFlavor::kInstantNgp}) {
+    for (const double shift : {0.0, 5'200'000.0}) {
+      ListedViews listed;
+      listed.flavor = flavor;
+      for (const Vec3d& at : {Vec3d{0, 0, 4}, Vec3d{0.04, 0, 4}, Vec3d{0.02, 0.02, 4}}) {
+        listed.views.emplace_back();
+        listed.views.back().pose.set_position(Sum(at, {shift, 0, 0}));
+      }
+      SubtractOrigin(&listed);
+      EXPECT_EQ(listed.origin == (Vec3d{0, 0, 0}), shift == 0);
+      EXPECT_NEAR(listed.views[0].pose.position()[0], 0, 0.1);
+    }
+  }
 }
 
 TEST_P(MapSceneTest, CamerasAndPointsArePlacedAsThoseOfTheUnmovedScene) {

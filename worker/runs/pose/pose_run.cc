@@ -12,6 +12,7 @@
 #include "common/counted.h"
 #include "common/error_reason.h"
 #include "common/files/file_io.h"
+#include "common/messages/worker_limits.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "engine/base/protocol/pose_lines.h"
@@ -150,9 +151,12 @@ struct PoseRun::Search {
 
   void Take(const protocol::Posing& posing) ABSL_LOCKS_EXCLUDED(mu) {
     MutexLock lock(mu);
-    if (last.stage > 0 && posing.stage > last.stage) finished.push_back(last);
-    last = posing;
+    if (last.stage > 0 && posing.stage > last.stage && finished.size() < kMaxPoseStages)
+      finished.push_back(last);
     news = posing;
+    last = posing;
+    last.points.clear();  // of a finished stage none is told
+    last.cameras.clear();
   }
 };
 

@@ -50,8 +50,9 @@ absl::Status CheckNgpRaysPerPixel(const TrainConfig& config, const MethodDescrip
 absl::Status CheckNgpRanks(const TrainConfig& config, DeviceSet kind,
                            const MethodDescription& method) {
   const WaySet ways = (kind & kOnCuda) != 0 ? kWithRanks | kWithCudaRanks : kWithRanks;
-  return CheckAtDefaults(method.settings(), ways, "a training of several ranks",
-                         WithoutChoices(config), method.Defaults());
+  TrainConfig meant = config, defaults = method.Defaults();
+  for (TrainConfig* each : {&meant, &defaults}) Ngp(*each).exposure_rate = ExposureRate(*each);
+  return CheckAtDefaults(method.settings(), ways, "a training of several ranks", meant, defaults);
 }
 
 }  // namespace nerf

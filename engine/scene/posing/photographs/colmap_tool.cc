@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -117,6 +118,11 @@ absl::StatusOr<ColmapTool> FindColmap(const std::string& program) {
   NERF_ASSIGN_OR_RETURN(const std::string matching, HelpOf(tool.program, "exhaustive_matcher"));
   NERF_ASSIGN_OR_RETURN(tool.matching_prefix, PrefixIn(matching, tool.program, tool.version,
                                                        "SiftMatching", "FeatureMatching"));
+  NERF_ASSIGN_OR_RETURN(const std::string mapping, HelpOf(tool.program, "mapper"));
+  for (std::string* flag : {&tool.fix_existing, &tool.snapshots_every}) {
+    const std::string since_rigs = absl::StrReplaceAll(*flag, {{"images", "frames"}});
+    if (absl::StrContains(mapping, "--" + since_rigs)) *flag = since_rigs;
+  }
   return tool;
 }
 
@@ -194,12 +200,12 @@ std::vector<std::string> MapCommand(const ColmapTool& tool, const MapOptions& op
          "--Mapper.abs_pose_min_inlier_ratio", "0.15", "--Mapper.max_reg_trials", "6"});
   }
   if (!options.in.empty()) {
-    command.insert(command.end(), {"--input_path", options.in, "--Mapper.fix_existing_images", "1",
+    command.insert(command.end(), {"--input_path", options.in, "--" + tool.fix_existing, "1",
                                    "--Mapper.max_extra_param", std::to_string(kMaxExtraParam)});
   }
   if (!options.snapshots.empty()) {
     command.insert(command.end(),
-                   {"--Mapper.snapshot_path", options.snapshots, "--Mapper.snapshot_images_freq",
+                   {"--Mapper.snapshot_path", options.snapshots, "--" + tool.snapshots_every,
                     std::to_string(options.snapshot_every)});
   }
   if (options.known_lenses) {

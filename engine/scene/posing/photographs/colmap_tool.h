@@ -18,6 +18,8 @@ struct ColmapTool {
   std::string version;                               // "3.8"
   std::string extraction_prefix = "SiftExtraction";  // of use_gpu and num_threads
   std::string matching_prefix = "SiftMatching";
+  std::string fix_existing = "Mapper.fix_existing_images";
+  std::string snapshots_every = "Mapper.snapshot_images_freq";
 };
 
 // Asks `program` (a path or a name) what it is. Errors: Unimplemented FEATURE_NOT_BUILT where there
