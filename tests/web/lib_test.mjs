@@ -37,7 +37,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 async function run() {
   const module = join(folder, "lib.mjs");
   writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
-  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, sketchPaths, SearchShare, stageWords, Remaining, displayNameOf, fileStem, plain, isLoopback, urlNameOf, colorize, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
+  const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, sketchPaths, SearchShare, stageWords, Remaining, displayNameOf, fileStem, plain, isLoopback, urlNameOf, colorize, Curve, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
     await assert.rejects(readCapture("scene", filesOf(contents)), (error) => {
@@ -306,10 +306,25 @@ async function run() {
     assert.equal(shareAt(4, 9, 9, 75, 25), 0.75);
   });
 
+  await step("a curve has all points and previews that nerfd keeps", async () => {
+    const kept = {
+      points: Array.from({ length: 2_000 }, (_, i) => ({ step: 10 * (i + 1), seconds: i, loss: 1, psnrTrain: 20, raysPerSecond: 1e6 })),
+      previews: Array.from({ length: 64 }, (_, i) => ({ step: 300 * i + 5, psnr: 20 })),
+    };
+    const curve = new Curve();
+    curve.fill(kept);
+    curve.add({ checkpoints: [], progress: { step: 20_010, seconds: 2_000, loss: 1, psnrTrain: 20, raysPerSecond: 1e6 } });
+    assert.equal(curve.points.length, 2_065);
+  });
+
   await step("messages begin with what they say, not with a resource's name", async () => {
     for (const [message, words] of [
       ["projects/default/jobs/j-2f: no photograph could be posed", "no photograph could be posed (job j-2f)"],
       ["projects/lab/jobs/j-2f is SUCCEEDED: it cannot be paused", "This job is succeeded: it cannot be paused (j-2f)"],
+      ["projects/lab/jobs/j-2f is FAILED", "This job is failed (j-2f)"],
+      ["projects/lab/jobs/j-2f: the photograph FAILED.JPG is RUNNING out of the frame", "the photograph FAILED.JPG is RUNNING out of the frame (job j-2f)"],
+      ["QUEUED.png is no picture", "QUEUED.png is no picture"],
+      ["part projects/lab/jobs/j-2f: no room", "part job j-2f: no room"],
       ["projects/default/scenes/fox is used by projects/default/jobs/j-2f", "This scene is used by job j-2f (fox)"],
       ["projects/default/jobs/j/checkpoints/20 not found", "There is no checkpoint j/20"],
       ["workers/w-1: no room", "no room (worker w-1)"],

@@ -163,10 +163,23 @@ async function run() {
       const other = await opens(nerfd.url);
       await other.getByRole("heading", { name: "This server asks for a token" }).waitFor({ timeout: 20_000 });
       await later.goto(`${line.url}#/workers`);
+      await later.getByText(`nerfctl token rm ${token.name.split("/").at(-1)}`, { exact: true }).waitFor();
       await later.getByRole("button", { name: "Forget this browser" }).click();
       await later.getByRole("heading", { name: "This server asks for a token" }).waitFor({ timeout: 20_000 });
       const again = await opens(`${line.url}#token=${nerfd.token}`);
-      await waitFor("another token", () => again.evaluate(() => localStorage.getItem("nerfd-remembered")));
+      const keptBy = (tab) => tab.evaluate(() => localStorage.getItem("nerfd-remembered"));
+      await waitFor("another token", () => keptBy(again));
+      const kept = await keptBy(again);
+      // A viewer's link does not take its place; a link that is refused leaves it, and the page goes on with it.
+      const { secret } = await nerfd.call("AdminService/CreateToken", { token: { role: "VIEWER", project: "projects/default" } });
+      const lesser = await opens(`${line.url}#token=${secret}`);
+      await lesser.getByText("viewer of default").waitFor({ timeout: 20_000 });
+      await waitFor("the link to be taken", () => lesser.evaluate(() => sessionStorage.getItem("nerfd-token-is-new") === null));
+      await lesser.evaluate(() => (location.hash = "#token=refused")); // a link that is pasted into the open tab
+      await lesser.getByRole("link", { name: "New job" }).waitFor({ timeout: 20_000 });
+      assert.equal(await lesser.evaluate(() => sessionStorage.getItem("nerfd-token")), null);
+      assert.equal(await keptBy(lesser), kept);
+      await lesser.close();
       await again.close();
       const { name } = (await made()).at(-1);
       await nerfd.call("AdminService/DeleteToken", { name });
@@ -753,6 +766,14 @@ async function run() {
       await page.getByRole("alert").filter({ hasText: `There is no ${kind.slice(0, -1)}` }).waitFor();
       await look(page, `no-${kind}`);
     }
+    let nAsked = 0;
+    const onRequest = (request) => (nAsked += /GetJob$/.test(request.url()) ? 1 : 0);
+    page.on("request", onRequest);
+    await page.goto(`${line.url}#/compare/nothing/none`);
+    await page.getByRole("alert").filter({ hasText: /There is no job no/ }).waitFor();
+    await sleep(4_000);
+    page.off("request", onRequest);
+    assert.equal(nAsked, 2, "it asks again for what is gone");
   });
 
   let wholePage;

@@ -262,11 +262,29 @@ async function run() {
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.goto(`${nerfd.url}#/jobs`);
     await page.reload();
-    await page.getByRole("button", { name: "Compare" }).click();
-    assert.ok(await page.getByRole("button", { name: "Compare" }).isDisabled());
+    const compare = page.getByRole("button", { name: "Compare", exact: true });
+    const status = page.getByText("Tick two trainings", { exact: true });
+    await compare.focus();
+    await page.keyboard.press("Enter");
+    await status.waitFor();
+    assert.equal(await compare.getAttribute("aria-disabled"), "true");
+    assert.ok(await compare.evaluate((button) => button === document.activeElement), "the button keeps the focus");
+    await page.keyboard.press("Enter"); // does nothing yet
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
+    await status.waitFor({ state: "detached" });
+    await compare.click();
     for (const job of [first, second]) await page.getByRole("checkbox", { name: idOf(job) }).check();
+    await waitFor("two to be chosen", async () => (await compare.getAttribute("aria-disabled")) === "false");
+    const filter = page.getByRole("searchbox", { name: "Filter jobs" });
+    if ((await filter.count()) > 0) {
+      await filter.fill(idOf(second)); // what is filtered away is not chosen
+      await status.waitFor();
+      assert.equal(await compare.getAttribute("aria-disabled"), "true");
+      await filter.fill("");
+    }
+    await status.waitFor({ state: "detached" });
     await look(page, "person-compare-ticked");
-    await page.getByRole("button", { name: "Compare" }).click();
+    await compare.click();
     await page.waitForURL(/#\/compare\//);
     for (const title of ["PSNR of the preview", "PSNR, training rays", "Loss", "Speed, rays"]) {
       const chart = page.getByRole("figure").filter({ has: page.getByRole("heading", { name: title, exact: true }) });
@@ -285,6 +303,7 @@ async function run() {
     await page.goto(`${nerfd.url}#/jobs/${idOf(first)}`);
     await page.getByText("Details", { exact: true }).click();
     await page.getByLabel("Compare with").selectOption(idOf(second));
+    await page.getByRole("button", { name: "Compare", exact: true }).click();
     await page.waitForURL(`**/#/compare/${idOf(first)}/${idOf(second)}`);
     await page.goto(`${nerfd.url}#/jobs`);
     await page.getByRole("button", { name: "Compare" }).click();

@@ -49,12 +49,13 @@ export const views = createClient(ViewService, transport);
 // For calls that end in milliseconds.
 export const quick = { timeoutMs: 30_000 };
 
-// The page asks for a token once the server refused this one, or the lack of one.
+// Once the server refused this token, or the lack of one, the page goes on with the remembered one, or asks for one. Each time it is loaded
+// anew one token is gone.
 export function noteDenied(error: unknown) {
   if (!(error instanceof ConnectError) || error.code !== Code.Unauthenticated) return;
+  if (noteRefused()) return location.reload();
+  if (!access.isDenied) access.reason = reasonOf(error); // later calls have no token at all
   access.isDenied = true;
-  noteRefused();
-  access.reason = reasonOf(error);
 }
 
 // Nobody answered: the network, a proxy, or a server that shuts down.

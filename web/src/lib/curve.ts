@@ -11,7 +11,7 @@ export interface Point {
   raysPerSecond: number | null;
 }
 
-const maxPoints = 2_000;
+const maxPoints = 4_000; // nerfd keeps 2,000 and 64 previews
 
 const positive = (value: number) => (value > 0 ? value : null);
 

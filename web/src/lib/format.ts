@@ -46,14 +46,15 @@ export function displayNameOf(text: string): string {
 
 const nouns: Record<string, string> = { jobs: "job", scenes: "scene", models: "model", checkpoints: "checkpoint", shares: "link", tokens: "token", workers: "worker" };
 const resource = /(?:projects\/[\w-]+\/(jobs|scenes|models)|\b(workers|tokens))\/([\w-]+)(?:\/(checkpoints|shares)\/([\w-]+))?/;
-const states = /\b(QUEUED|PREPARING|RUNNING|PAUSING|PAUSED|CANCELLING|SUCCEEDED|FAILED|CANCELLED)\b/g;
+const resources = new RegExp(resource, "g");
+const leading = new RegExp(`^${resource.source}(?=:? )`);
 
 // A message of nerfd with what it says first: a resource's name at its beginning comes last, as "job fox"; others are shortened.
 export function plain(message: string): string {
-  const short = (text: string) => text.replace(new RegExp(resource, "g"), (_, kind?: string, own?: string, id?: string, below?: string, at?: string) => `${nouns[below ?? kind ?? own!]} ${below === "checkpoints" ? `${id}/${at}` : (at ?? id)}`);
-  const [name] = new RegExp(`^(?:part )?${resource.source}(?=:? )`).exec(message) ?? [""];
-  const rest = message.slice(name.length).replace(states, (state) => state.toLowerCase());
-  if (!name) return short(rest);
+  const short = (text: string) => text.replace(resources, (_, kind?: string, own?: string, id?: string, below?: string, at?: string) => `${nouns[below ?? kind ?? own!]} ${below === "checkpoints" ? `${id}/${at}` : (at ?? id)}`);
+  const [name] = leading.exec(message) ?? [""];
+  if (!name) return short(message);
+  const rest = message.slice(name.length).replace(/^ is ([A-Z]+)\b/, (all) => all.toLowerCase()); // a state
   const named = short(name);
   if (rest.startsWith(": ")) return `${short(rest.slice(2))} (${named})`;
   if (rest === " not found") return `There is no ${named}`;

@@ -62,6 +62,11 @@ export function psnrOf(job: Job): number | undefined {
   const { finalPsnr, progress, checkpoints } = trainingOf(job);
   return finalPsnr ?? progress?.psnrPreview ?? checkpoints.at(-1)?.psnr;
 }
+// Whether it can be compared with another one: a training that has begun, without parts.
+export function canCompare(job: Job): boolean {
+  const { progress, parts } = trainingOf(job);
+  return (progress?.step ?? 0) > 0 && parts.length === 0;
+}
 // Whether a field in training shows more than fog. Before, its views also take longest: nothing is known to be empty.
 export function showsField(job: Job): boolean {
   const { progress } = trainingOf(job);

@@ -12,7 +12,7 @@ const form = /^[\w.~+/-]+=*$/;
 export interface Remembered {
   name: string; // tokens/{token} that was made for this browser; empty if it is the link's own
   secret: string;
-  expires: number; // ms; 0: never
+  expires: number; // ms
 }
 
 function enterNew(token: string) {
@@ -30,7 +30,7 @@ if (inFragment && form.test(inFragment[1]!)) {
 // token is left alone.
 export const shareToken = /^#share=([\w.~+/-]+=*)$/.exec(location.hash)?.[1] ?? "";
 addEventListener("hashchange", () => {
-  if (shareToken || location.hash.startsWith("#share=")) location.reload();
+  if (shareToken || /^#(share|token)=/.test(location.hash)) location.reload();
 });
 
 // Set when the server refused the token, or the lack of one; `reason` is that of the error.
@@ -48,7 +48,7 @@ export function enter(token: string): boolean {
 export function remembered(): Remembered | null {
   try {
     const kept = JSON.parse(localStorage.getItem(rememberedKey) ?? "null") as Remembered | null;
-    return kept && form.test(kept.secret) && !(kept.expires > 0 && kept.expires <= Date.now()) ? kept : null;
+    return kept && form.test(kept.secret) && kept.expires > Date.now() ? kept : null;
   } catch {
     return null;
   }
@@ -60,9 +60,22 @@ export function keepRemembered(kept: Remembered | null) {
   else localStorage.removeItem(rememberedKey);
 }
 
-// The token in use was refused.
-export function noteRefused() {
-  if (!shareToken && sessionStorage.getItem(key) === null) keepRemembered(null);
+// Another tab may have another one remembered since, which nobody has refused.
+const atStart = remembered()?.secret;
+let hasOther = false;
+
+// The token in use was refused, and is gone from the tab, or from what is remembered. Whether another one is there for the page to be
+// loaded anew with: then further refusals are those of earlier calls.
+export function noteRefused(): boolean {
+  if (shareToken || hasOther) return hasOther;
+  if (sessionStorage.getItem(key) !== null) {
+    sessionStorage.removeItem(key);
+    sessionStorage.removeItem(newKey);
+  } else if (remembered()?.secret === atStart) {
+    keepRemembered(null);
+  }
+  hasOther = remembered() !== null;
+  return hasOther;
 }
 
 // The token that the tab was opened with, once: the first call after that gets it. Empty where browsers are not remembered.
