@@ -175,7 +175,7 @@ async function run() {
       const lesser = await opens(`${line.url}#token=${secret}`);
       await lesser.getByText("viewer of default").waitFor({ timeout: 20_000 });
       await waitFor("the link to be taken", () => lesser.evaluate(() => sessionStorage.getItem("nerfd-token-is-new") === null));
-      await lesser.evaluate(() => (location.hash = "#token=refused")); // a link that is pasted into the open tab
+      await lesser.evaluate(() => void setTimeout(() => (location.hash = "#token=refused"), 0)); // a link that is pasted into the open tab
       await lesser.getByRole("link", { name: "New job" }).waitFor({ timeout: 20_000 });
       assert.equal(await lesser.evaluate(() => sessionStorage.getItem("nerfd-token")), null);
       assert.equal(await keptBy(lesser), kept);
