@@ -28,7 +28,8 @@ void AddBoxProblems(const OwnBox& box, Problems* problems) {
     const double half = 0.5 * box.size[axis];
     if (!(box.size[axis] >= kMinStyleLength && box.size[axis] <= kMaxStyleLength)) {
       problems->Add(fmt::format("crop.size[{}]", axis), "must be above 0 and at most 1e9");
-    } else if (box.center[axis] + half == box.center[axis] - half) {
+    } else if (static_cast<float>(box.center[axis] + half) ==
+               static_cast<float>(box.center[axis] - half)) {
       problems->Add(fmt::format("crop.size[{}]", axis), "is too short for numbers of its place");
     }
   }

@@ -13,7 +13,7 @@ struct Source {
     kFilm,         // a file with the ending of one
     kPhotographs,  // a folder with pictures or films and no list of poses, not even one of a
                    // program whose lists are not read
-    kFolder,  // any other: a data set, as far as its reader can tell
+    kFolder,       // any other: a data set, as far as its reader can tell
   };
   std::string path;  // as named
   Kind kind = Kind::kMissing;

@@ -95,7 +95,7 @@ TEST(ConvertRenderTest, EveryWrongFieldIsNamed) {
       testing::IsSupersetOf(
           {"job.render.source", "job.render.path.keyframes[0].transform_matrix[3]",
            "job.render.path.keyframes[1].fov_degrees", "job.render.width", "job.render.height",
-           "job.render.images", "job.render.fps", "job.render.channels"}));
+           "job.render.images", "job.render.fps", "job.render.channels[1]"}));
 }
 
 TEST(ConvertRenderTest, StyleOfAJobReachesItsFramesAndItsMovie) {
