@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/files/nearest_path.h"
 #include "common/status_macros.h"
@@ -129,12 +129,14 @@ namespace {
 
 // What to name in place of a file of views: the folder that it lies in.
 std::string FolderOfList(const std::string& file) {
+  constexpr std::string_view kLists[] = {"transforms.json", "transforms_train.json",
+                                         "transforms_val.json", "transforms_test.json",
+                                         "poses_bounds.npy"};
   const std::filesystem::path path(file);
-  const std::string name = path.filename().string();
-  if (!absl::StartsWith(name, "transforms") && name != "poses_bounds.npy") return "";
+  if (std::find(std::begin(kLists), std::end(kLists), path.filename().string()) == std::end(kLists))
+    return "";
   const std::string parent = path.parent_path().string();
-  const std::string folder = parent.empty() ? "." : parent;
-  return absl::StrCat("; did you mean ", folder, "?");
+  return absl::StrCat("; did you mean ", parent.empty() ? "." : parent, "?");
 }
 
 }  // namespace
