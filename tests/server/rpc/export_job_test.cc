@@ -434,7 +434,9 @@ TEST_F(ExportJobTest, WhatAFormatDoesNotHaveIsRefused) {
               testing::IsEmpty());
   EXPECT_THAT(wrong(v1::ExportSpec::GLB,
                     [](auto& spec) { spec.mutable_path()->mutable_cameras()->add_cameras(); }),
-              ElementsAre("job.export.path.cameras[0]", "job.export.path"));
+              ElementsAre("job.export.path.cameras[0].width", "job.export.path.cameras[0].height",
+                          "job.export.path.cameras[0].fl_x",
+                          "job.export.path.cameras[0].transform_matrix", "job.export.path"));
   EXPECT_THAT(wrong(static_cast<v1::ExportSpec::Format>(77), [](auto&) {}),
               ElementsAre("job.export.format"));
 }
