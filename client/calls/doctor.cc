@@ -43,7 +43,7 @@ DoctorFinding Good(std::string check, std::string detail) {
 DoctorFinding Note(std::string check, std::string detail, std::string remedy = "") {
   return {std::move(check), CheckResult::kNote, std::move(detail), std::move(remedy)};
 }
-DoctorFinding Bad(std::string check, std::string detail, std::string remedy) {
+DoctorFinding Wrong(std::string check, std::string detail, std::string remedy) {
   return {std::move(check), CheckResult::kProblem, std::move(detail), std::move(remedy)};
 }
 
@@ -94,15 +94,16 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
     begin = end + 1;
   }
   if (!report.is_object()) {
-    return {Bad("engine",
-                fmt::format("the output of `nerf-engine doctor` is not JSON (exit {})", exit_code),
-                "run it by hand and read its errors")};
+    return {
+        Wrong("engine",
+              fmt::format("the output of `nerf-engine doctor` is not JSON (exit {})", exit_code),
+              "run it by hand and read its errors")};
   }
   std::vector<DoctorFinding> findings;
   const auto problems = report.find("problems");
   if (problems != report.end() && problems->is_array()) {
     for (const nlohmann::json& problem : *problems) {
-      findings.push_back(Bad("engine", PlainText(TextOf(problem)), "see `nerf-engine doctor`"));
+      findings.push_back(Wrong("engine", PlainText(TextOf(problem)), "see `nerf-engine doctor`"));
     }
   }
   if (!findings.empty()) return findings;
@@ -114,8 +115,8 @@ std::vector<DoctorFinding> ReadEngineReport(const std::string& output, int exit_
                           value->is_string() ? value->get<std::string>() : value->dump());
   }
   if (exit_code != 0) {
-    return {Bad("engine", fmt::format("`nerf-engine doctor` exits {}", exit_code),
-                "run it by hand and read its errors")};
+    return {Wrong("engine", fmt::format("`nerf-engine doctor` exits {}", exit_code),
+                  "run it by hand and read its errors")};
   }
   return {Good("engine", detail.empty() ? "nerf-engine runs" : PlainText(detail))};
 }
@@ -202,22 +203,22 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
   int serving = 0;
   const absl::Status health = AskHealth(session, &serving);
   if (absl::IsUnavailable(health) || absl::IsDeadlineExceeded(health)) {
-    return {Bad("server", fmt::format("nothing answers at {}", address),
-                "start `nerfd`, or name another server with --server HOST:PORT")};
+    return {Wrong("server", fmt::format("nothing answers at {}", address),
+                  "start `nerfd`, or name another server with --server HOST:PORT")};
   }
   if (absl::IsUnimplemented(health)) {
     return {
-        Bad("server", fmt::format("the server at {} is not a nerfd", address), "check --server")};
+        Wrong("server", fmt::format("the server at {} is not a nerfd", address), "check --server")};
   }
   if (!health.ok()) {
-    findings.push_back(Bad("server",
-                           fmt::format("{} answers with an error: {}", address,
-                                       PlainText(std::string(health.message()))),
-                           "look at the log of nerfd"));
+    findings.push_back(Wrong("server",
+                             fmt::format("{} answers with an error: {}", address,
+                                         PlainText(std::string(health.message()))),
+                             "look at the log of nerfd"));
   } else if (serving != 1) {
     findings.push_back(
-        Bad("server", fmt::format("{} is up but not serving", address),
-            "it may be starting or stopping; try again, then read the log of nerfd"));
+        Wrong("server", fmt::format("{} is up but not serving", address),
+              "it may be starting or stopping; try again, then read the log of nerfd"));
   } else {
     findings.push_back(Good("server", fmt::format("{} answers and serves", address)));
   }
@@ -229,8 +230,8 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
       session.Call(*stub, &v1::AdminService::Stub::ListWorkers, request, kProbeTimeout);
   if (!workers.ok()) {
     findings.push_back(
-        Bad("workers", "cannot be listed: " + PlainText(std::string(workers.status().message())),
-            "look at the log of nerfd"));
+        Wrong("workers", "cannot be listed: " + PlainText(std::string(workers.status().message())),
+              "look at the log of nerfd"));
     return findings;
   }
   int n_alive = 0;
@@ -249,15 +250,15 @@ std::vector<DoctorFinding> ExamineServer(Session& session) {
     ffmpeg.push_back(worker.colmap_version().empty() ? "" : worker.ffmpeg_version());
     offers.push_back(Good("offers", OfferOf(worker)));
     if (worker.version() != NERF_VERSION) {
-      findings.push_back(Bad("versions",
-                             fmt::format("worker {} has version {}, nerfctl {}", PlainText(id),
-                                         PlainText(worker.version()), NERF_VERSION),
-                             "install the same version everywhere"));
+      findings.push_back(Wrong("versions",
+                               fmt::format("worker {} has version {}, nerfctl {}", PlainText(id),
+                                           PlainText(worker.version()), NERF_VERSION),
+                               "install the same version everywhere"));
     }
   }
   if (n_alive == 0) {
-    findings.push_back(Bad("workers", "no worker is connected: jobs wait, nothing renders",
-                           "start nerfd without --no-local-worker, or a nerf-worker"));
+    findings.push_back(Wrong("workers", "no worker is connected: jobs wait, nothing renders",
+                             "start nerfd without --no-local-worker, or a nerf-worker"));
   } else {
     findings.push_back(Good("workers", fmt::format("{} connected", n_alive)));
     findings.insert(findings.end(), offers.begin(), offers.end());
@@ -275,7 +276,7 @@ std::vector<DoctorFinding> ExamineBinaries(const DoctorOptions& options, bool se
     if (access(path.c_str(), X_OK) == 0) continue;
     const std::string detail = fmt::format("{} is missing", path);
     findings.push_back(server_is_local
-                           ? Bad("binaries", detail, "install or build it beside nerfctl")
+                           ? Wrong("binaries", detail, "install or build it beside nerfctl")
                            : Note("binaries", detail));
   }
   if (findings.empty()) findings.push_back(Good("binaries", "all in " + options.binary_dir));
@@ -285,8 +286,8 @@ std::vector<DoctorFinding> ExamineBinaries(const DoctorOptions& options, bool se
   const absl::StatusOr<std::string> output =
       RunForOutput({engine, "doctor", "--json"}, kEngineTimeout, &exit_code);
   if (!output.ok()) {
-    findings.push_back(Bad("engine", PlainText(std::string(output.status().message())),
-                           "run `nerf-engine doctor` by hand"));
+    findings.push_back(Wrong("engine", PlainText(std::string(output.status().message())),
+                             "run `nerf-engine doctor` by hand"));
     return findings;
   }
   for (DoctorFinding& finding : ReadEngineReport(*output, exit_code)) {
@@ -306,14 +307,14 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
                                      dir.empty() ? "the data folder" : dir))};
   }
   if (!S_ISDIR(dir_stat.st_mode)) {
-    return {Bad("data", dir + " is not a folder", "move it away, or give nerfd --data-dir")};
+    return {Wrong("data", dir + " is not a folder", "move it away, or give nerfd --data-dir")};
   }
   const std::string token = dir + "/worker.token";
   struct stat token_stat = {};
   if (stat(token.c_str(), &token_stat) != 0) {
     findings.push_back(Note("token", token + " is missing; nerfd creates it when it starts"));
   } else if ((token_stat.st_mode & 077) != 0) {
-    findings.push_back(Bad(
+    findings.push_back(Wrong(
         "token",
         fmt::format("{} can be read by others (mode {:04o})", token, token_stat.st_mode & 07777),
         fmt::format("chmod 600 {}", token)));
@@ -322,7 +323,7 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
   }
   struct statvfs space = {};
   if (statvfs(dir.c_str(), &space) != 0) {
-    findings.push_back(Bad("data", dir + " cannot be examined", "check its rights"));
+    findings.push_back(Wrong("data", dir + " cannot be examined", "check its rights"));
     return findings;
   }
   const double free_bytes =
@@ -333,7 +334,7 @@ std::vector<DoctorFinding> ExamineDataDir(const DoctorOptions& options) {
       fmt::format("{}: {} of {} free", dir, FormatBytes(free_bytes), FormatBytes(all_bytes));
   if (free_bytes < kLowSpaceBytes || free_bytes < kLowSpaceFraction * all_bytes) {
     findings.push_back(
-        Bad("data", detail, "free some space, or delete unneeded jobs, scenes and models"));
+        Wrong("data", detail, "free some space, or delete unneeded jobs, scenes and models"));
   } else {
     findings.push_back(Good("data", detail));
   }

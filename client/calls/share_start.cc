@@ -9,6 +9,7 @@
 #include "client/calls/job_calls.h"
 #include "client/calls/resource_calls.h"
 #include "engine/base/local_origin.h"
+#include "engine/base/messages/pose_message.h"
 #include "engine/views/path/camera_path.h"
 #include "nerf/v1/model_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
@@ -23,36 +24,10 @@ constexpr absl::Duration kReadTime = absl::Seconds(20);
 constexpr float kSameAxis = 1e-3f;
 constexpr float kCornerAzimuth = 0.8f;  // radians
 
-Vec3d PlaceOf(const v1::Camera& camera) {
-  return {camera.transform_matrix(3), camera.transform_matrix(7), camera.transform_matrix(11)};
-}
-
-// Relative to the origin.
-CaptureCamera CaptureOf(const v1::Camera& camera, const Vec3d& origin) {
-  CaptureCamera capture;
-  const Vec3d place = Difference(PlaceOf(camera), origin);
-  for (int row = 0; row < 3; ++row) {
-    for (int column = 0; column < 4; ++column) {
-      capture.camera_to_world.m[row][column] =
-          static_cast<float>(column < 3 ? camera.transform_matrix(4 * row + column) : place[row]);
-    }
-  }
-  return capture;
-}
-
 float Median(std::vector<float> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-void SetPose(const Mat34& pose, const Vec3d& origin, v1::Camera* camera) {
-  for (int row = 0; row < 3; ++row) {
-    for (int column = 0; column < 4; ++column) {
-      camera->set_transform_matrix(4 * row + column,
-                                   pose.m[row][column] + (column < 3 ? 0 : origin[row]));
-    }
-  }
 }
 
 }  // namespace
@@ -65,11 +40,11 @@ void SetStart(std::span<const v1::Camera> cameras, v1::Share* share) {
   for (const v1::Camera& camera : cameras) {
     if (camera.transform_matrix_size() != 16) continue;
     sources.push_back(&camera);
-    places.push_back(PlaceOf(camera));
+    places.push_back(PlaceOf(camera.transform_matrix()));
   }
   const Vec3d origin = LocalOrigin(places);
   for (const v1::Camera* camera : sources) {
-    captures.push_back(CaptureOf(*camera, origin));
+    captures.emplace_back().camera_to_world = ReadPose(camera->transform_matrix(), origin);
     backward = backward - captures.back().forward();
     middle = middle + captures.back().position();
   }
@@ -107,7 +82,8 @@ void SetStart(std::span<const v1::Camera> cameras, v1::Share* share) {
     const Vec3 around =
         first * std::cos(kCornerAzimuth) + Cross(up, first) * std::sin(kCornerAzimuth);
     const Vec3 position = center + (around * std::sqrt(1 - sine * sine) + up * sine) * distance;
-    SetPose(LookAt(position, center, up), origin, share->mutable_camera());
+    WritePose(LookAt(position, center, up), origin,
+              share->mutable_camera()->mutable_transform_matrix());
   }
   for (const double value : Sum({center.x, center.y, center.z}, origin)) share->add_center(value);
   for (const float value : {up.x, up.y, up.z}) share->add_up(value);

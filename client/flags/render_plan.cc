@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "engine/base/config/view_limits.h"
 #include "engine/base/config/view_style_check.h"
+#include "engine/base/messages/pose_message.h"
 #include "engine/base/messages/view_style.h"
 #include "engine/scene/pictures/image_resize.h"
 #include "engine/scene/pose.h"
@@ -41,12 +42,7 @@ v1::Camera ToProto(const Camera& camera, const Vec3d& origin) {
   proto.set_p1(camera.p1);
   proto.set_p2(camera.p2);
   proto.set_time(camera.time);
-  for (size_t row = 0; row < 3; ++row) {
-    const auto& numbers = camera.camera_to_world.m[row];
-    for (int column = 0; column < 3; ++column) proto.add_transform_matrix(numbers[column]);
-    proto.add_transform_matrix(numbers[3] + origin[row]);
-  }
-  for (const double value : {0.0, 0.0, 0.0, 1.0}) proto.add_transform_matrix(value);
+  WritePose(camera.camera_to_world, origin, proto.mutable_transform_matrix());
   return proto;
 }
 

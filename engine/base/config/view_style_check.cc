@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"

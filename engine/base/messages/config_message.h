@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string_view>
-#include <vector>
 
 #include "common/problems.h"
 #include "engine/base/config/train_config.h"

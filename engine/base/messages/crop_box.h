@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/problems.h"
 #include "engine/base/view_style.h"

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/problems.h"
 #include "nerf/v1/export_job.pb.h"

@@ -21,6 +21,11 @@ constexpr double kMaxMovieFps = 240, kDefaultMovieFps = 30;
 // More channels than there are; what follows is not looked at.
 constexpr int kMaxChannels = 16;
 
+void CheckSide(std::string_view field, uint32_t side, Problems& problems) {
+  problems.Require(side >= 1 && side <= kMaxViewSide, field,
+                   fmt::format("must be 1 to {}", kMaxViewSide));
+}
+
 void CheckCameraMatrix(std::string_view field,
                        const google::protobuf::RepeatedField<double>& matrix, Problems& problems) {
   problems.Require(matrix.size() == 16, field,
@@ -89,12 +94,8 @@ void CheckKeyframe(std::string_view field, const v1::Keyframe& keyframe, Problem
 
 Problems ProblemsOf(const v1::Camera& camera) {
   Problems problems;
-  const auto require_side = [&](std::string_view field, uint32_t side) {
-    problems.Require(side >= 1 && side <= kMaxViewSide, field,
-                     fmt::format("must be 1 to {}", kMaxViewSide));
-  };
-  require_side("width", camera.width());
-  require_side("height", camera.height());
+  CheckSide("width", camera.width(), problems);
+  CheckSide("height", camera.height(), problems);
   problems.Require(std::isfinite(camera.fl_x()) && camera.fl_x() > 0, "fl_x",
                    "must be a number above 0");
   problems.Require(std::isfinite(camera.fl_y()) && camera.fl_y() >= 0, "fl_y",
@@ -157,12 +158,8 @@ Problems ProblemsOfChannels(const google::protobuf::RepeatedField<int>& channels
 
 Problems ProblemsOfSize(uint32_t width, uint32_t height) {
   Problems problems;
-  const auto require_side = [&](std::string_view field, uint32_t side) {
-    problems.Require(side >= 1 && side <= kMaxViewSide, field,
-                     fmt::format("must be 1 to {}", kMaxViewSide));
-  };
-  require_side("width", width);
-  require_side("height", height);
+  CheckSide("width", width, problems);
+  CheckSide("height", height, problems);
   problems.Require(int64_t{width} * height <= kMaxViewPixels, "width",
                    fmt::format("width times height must be at most {}", kMaxViewPixels));
   return problems;

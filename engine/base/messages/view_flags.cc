@@ -64,7 +64,7 @@ void AddStyleFlags(CLI::App& command, bool capitals, StyleFlags* flags) {
   binder.Add("--crop", &flags->crop,
              "x,y,z,sx,sy,sz: show only what is in this box, center and\nsides in the data "
              "set's frame and unit; with its turn behind\nthem, a quaternion x,y,z,w; none: "
-             "all, also where a box is\nkept with the model",
+             "without the box that a\nserver keeps with a model or job",
              "BOX|none");
   binder.AddFlag("--panorama", &flags->panorama,
                  "views of all directions (equirectangular), twice as wide as\nhigh");

@@ -6,9 +6,10 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "common/process/exit_code.h"
-#include "engine/scene/read/source.h"
 
 namespace nerf {
+
+struct Source;
 
 // Runs the chosen subcommand; returns the exit code of the process.
 using CommandBody = std::function<int()>;

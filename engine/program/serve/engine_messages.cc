@@ -13,6 +13,7 @@
 #include "common/messages/worker_limits.h"
 #include "common/status_macros.h"
 #include "engine/base/messages/config_message.h"
+#include "engine/base/messages/pose_message.h"
 #include "engine/base/protocol/failed_line.h"
 #include "engine/program/serve/serve_gang.h"
 #include "engine/scene/cameras/camera_file.h"
@@ -76,12 +77,7 @@ v1::Camera ToMessage(const Camera& camera, const Vec3d& origin) {
     message.set_p2(camera.p2);
   }
   message.set_time(camera.time);
-  for (size_t row = 0; row < 3; ++row) {
-    const auto& numbers = camera.camera_to_world.m[row];
-    for (int column = 0; column < 3; ++column) message.add_transform_matrix(numbers[column]);
-    message.add_transform_matrix(numbers[3] + origin[row]);
-  }
-  for (const double number : {0.0, 0.0, 0.0, 1.0}) message.add_transform_matrix(number);
+  WritePose(camera.camera_to_world, origin, message.mutable_transform_matrix());
   return message;
 }
 

@@ -147,29 +147,36 @@ class MapFromAbove {
     auto [y0, y1] = BoundsOfMost(ys);
     for (const auto& [file, photo] : model.photos) {
       const double x = Dot(photo.center, right_), y = Dot(photo.center, front_);
-      if (xs.empty()) x0 = x1 = x, y0 = y1 = y, xs.push_back(x);
-      x0 = std::min(x0, x), x1 = std::max(x1, x);
-      y0 = std::min(y0, y), y1 = std::max(y1, y);
+      if (xs.empty()) {
+        xs.push_back(x);
+        x0 = x1 = x;
+        y0 = y1 = y;
+      }
+      x0 = std::min(x0, x);
+      x1 = std::max(x1, x);
+      y0 = std::min(y0, y);
+      y1 = std::max(y1, y);
     }
     const double extent = std::max({x1 - x0, y1 - y0, 1e-9});
     scale_ = (side - 2 * margin) / extent;
-    left_ = (x0 + x1) / 2, middle_ = (y0 + y1) / 2;
+    middle_x_ = (x0 + x1) / 2;
+    middle_y_ = (y0 + y1) / 2;
   }
 
-  // Pixels; NaN and far outside for what is no number.
-  std::pair<double, double> Place(const PoseVector& at) const {
-    return {side_ / 2.0 + (Dot(at, right_) - left_) * scale_,
-            side_ / 2.0 - (Dot(at, front_) - middle_) * scale_};
+  // Pixels. May be NaN or far outside of the picture.
+  std::pair<double, double> ToPixels(const PoseVector& at) const {
+    return {side_ / 2.0 + (Dot(at, right_) - middle_x_) * scale_,
+            side_ / 2.0 - (Dot(at, front_) - middle_y_) * scale_};
   }
   // The part of a direction across the picture, y down.
-  std::pair<double, double> Turn(const PoseVector& direction) const {
+  std::pair<double, double> DirectionInPicture(const PoseVector& direction) const {
     return {Dot(direction, right_), -Dot(direction, front_)};
   }
 
  private:
   const double side_;
   PoseVector right_{}, front_{};
-  double scale_ = 1, left_ = 0, middle_ = 0;
+  double scale_ = 1, middle_x_ = 0, middle_y_ = 0;
 };
 
 }  // namespace
@@ -180,15 +187,15 @@ ImageU8 PictureFromAbove(const PoseReport& report, const PosedModel& model) {
   if (model.photos.empty()) return canvas.Take();
   const MapFromAbove map(model, kSide, kMargin);
   for (const ColmapPoint& point : model.points) {
-    const auto [x, y] = map.Place(point.position);
+    const auto [x, y] = map.ToPixels(point.position);
     canvas.Dot(x, y, point.color);
   }
   std::vector<MappedCamera> cameras;
   for (size_t i = 0; i < report.photos.size(); ++i) {
     const auto found = model.photos.find(report.photos[i].file);
     if (found == model.photos.end()) continue;
-    const auto [x, y] = map.Place(found->second.center);
-    const auto [forward_x, forward_y] = map.Turn(found->second.axes[2]);
+    const auto [x, y] = map.ToPixels(found->second.center);
+    const auto [forward_x, forward_y] = map.DirectionInPicture(found->second.axes[2]);
     cameras.push_back({static_cast<int>(i) + 1, x, y, forward_x, forward_y});
   }
   DrawCameras(cameras, &canvas);
@@ -202,7 +209,7 @@ PoseSketch SketchFromAbove(const PosedModel& model) {
   if (model.photos.empty()) return sketch;
   const MapFromAbove map(model, kSide, kMargin);
   const auto add = [&](const PoseVector& at, std::string* bytes) {
-    const auto [x, y] = map.Place(at);
+    const auto [x, y] = map.ToPixels(at);
     if (!(x >= 0 && y >= 0 && x < kSide && y < kSide)) return false;  // NaN, too
     bytes->push_back(static_cast<char>(static_cast<uint8_t>(x)));
     bytes->push_back(static_cast<char>(static_cast<uint8_t>(y)));
@@ -215,7 +222,7 @@ PoseSketch SketchFromAbove(const PosedModel& model) {
   for (const auto& [file, photo] : model.photos) {
     if (sketch.cameras.size() == 3 * kMaxCameras) break;
     if (!add(photo.center, &sketch.cameras)) continue;
-    const auto [x, y] = map.Turn(photo.axes[2]);
+    const auto [x, y] = map.DirectionInPicture(photo.axes[2]);
     const double turn = std::atan2(y, x) / (2 * std::numbers::pi);
     const double byte = std::isfinite(turn) ? std::floor((turn + 1) * 256 + 0.5) : 0;
     sketch.cameras.push_back(static_cast<char>(static_cast<uint8_t>(static_cast<int>(byte) % 256)));

@@ -61,7 +61,7 @@ int StagesOf(const Effort& effort) { return effort.new_features ? 4 : 3; }
 constexpr int kCoarseStages = 2;  // features, their matches
 constexpr char kFewDatabase[] = "few.db";
 constexpr size_t kCoarsePairsPerList = 1024;
-// Of what is placed while the mapper works, for people. A larger model takes seconds to read.
+// Snapshots of one mapping, which the page draws. Each is read whole, so large models have none.
 constexpr int kSnapshots = 12;
 constexpr size_t kMaxSnapshotPhotos = 1000;
 

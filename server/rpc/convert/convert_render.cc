@@ -8,6 +8,7 @@
 
 #include "common/status_macros.h"
 #include "engine/base/local_origin.h"
+#include "engine/base/messages/pose_message.h"
 #include "engine/base/messages/render_check.h"
 #include "engine/views/path/keyframe_path.h"
 #include "server/queue/kinds/kind_policy.h"
@@ -32,31 +33,20 @@ v1::Camera CameraOf(const PathCamera& camera, const Vec3d& origin, uint32_t widt
   proto.set_height(height);
   const double half_angle = camera.fov_degrees * std::numbers::pi / 360;
   proto.set_fl_x(0.5 * height / std::tan(half_angle));
-  for (size_t row = 0; row < 3; ++row) {
-    const auto& numbers = camera.camera_to_world.m[row];
-    for (int column = 0; column < 3; ++column) proto.add_transform_matrix(numbers[column]);
-    proto.add_transform_matrix(numbers[3] + origin[row]);
-  }
-  for (const double number : {0.0, 0.0, 0.0, 1.0}) proto.add_transform_matrix(number);
+  WritePose(camera.camera_to_world, origin, proto.mutable_transform_matrix());
   return proto;
 }
 
 std::vector<v1::Camera> ExpandKeyframePath(const v1::KeyframePath& path, uint32_t width,
                                            uint32_t height) {
   std::vector<Vec3d> places;
-  for (const v1::Keyframe& proto : path.keyframes()) {
-    const auto& m = proto.transform_matrix();
-    places.push_back({m[3], m[7], m[11]});
-  }
+  for (const v1::Keyframe& proto : path.keyframes())
+    places.push_back(PlaceOf(proto.transform_matrix()));
   const Vec3d origin = LocalOrigin(places);
   std::vector<PathCamera> keyframes;
   for (const v1::Keyframe& proto : path.keyframes()) {
     PathCamera& keyframe = keyframes.emplace_back();
-    for (int i = 0; i < 12; ++i) {
-      const double shift = i % 4 == 3 ? origin[i / 4] : 0;
-      keyframe.camera_to_world.m[i / 4][i % 4] =
-          static_cast<float>(proto.transform_matrix(i) - shift);
-    }
+    keyframe.camera_to_world = ReadPose(proto.transform_matrix(), origin);
     keyframe.fov_degrees = static_cast<float>(proto.fov_degrees());
   }
   std::vector<v1::Camera> cameras;
