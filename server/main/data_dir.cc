@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "common/files/atomic_file.h"
 #include "common/logging.h"
@@ -47,13 +48,26 @@ void WarnIfOthersMayEnter(const std::string& path) {
               {"remedy", fmt::format("chmod o-rwx {}", ShellWord(path))}});
 }
 
+// Makes a folder and those that it is in, with durable names.
+absl::Status MakeFolders(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> changed;  // folders that get a new name
+  for (fs::path made = fs::absolute(path); !fs::exists(made, error); made = made.parent_path()) {
+    if (made.has_filename()) changed.push_back(made.parent_path());
+  }
+  fs::create_directories(path, error);
+  if (error) return ErrnoToStatus(error.value(), "create " + path);
+  for (const fs::path& folder : changed) NERF_RETURN_IF_ERROR(FsyncDirectory(folder.string()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<DataDir> DataDir::Open(const std::string& path) {
   std::error_code error;
   const bool existed = std::filesystem::exists(path, error);
-  std::filesystem::create_directories(path, error);
-  if (error) return ErrnoToStatus(error.value(), "create " + path);
+  NERF_RETURN_IF_ERROR(MakeFolders(path));
   // Private, because it holds tokens and photographs. An existing folder keeps its permissions.
   if (!existed) chmod(path.c_str(), 0700);
   WarnIfOthersMayEnter(path);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -194,6 +195,7 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
     return ErrnoToStatus(errno, "rename " + part);
   }
   NERF_RETURN_IF_ERROR(FsyncDirectory(folder));
+  NERF_RETURN_IF_ERROR(FsyncDirectory(data_dir));  // the first backup has made `folder`
   return summary;
 }
 
@@ -225,6 +227,7 @@ absl::Status RestoreBackup(const std::string& from, const std::string& data_dir)
   MadeFiles made;
   NERF_RETURN_IF_ERROR(MakeFolder(data_dir + "/blobs", &made));
   std::error_code error;
+  std::set<std::string> folders = {data_dir + "/blobs"};
   fs::recursive_directory_iterator it, end;
   // CheckBackup has accepted that it is not there.
   if (fs::exists(from + "/blobs", error)) it = decltype(it)(from + "/blobs", error);
@@ -233,9 +236,12 @@ absl::Status RestoreBackup(const std::string& from, const std::string& data_dir)
     if (!IsSha256Hex(name)) continue;
     const fs::path target = BlobPath(data_dir, name);
     NERF_RETURN_IF_ERROR(MakeFolder(target.parent_path(), &made));
+    folders.insert(target.parent_path().string());
     NERF_RETURN_IF_ERROR(LinkOrCopy(it->path(), target, &made));
   }
   NERF_RETURN_IF_ERROR(ToStatus(error, "list " + from + "/blobs"));
+  for (const std::string& folder : folders) NERF_RETURN_IF_ERROR(FsyncDirectory(folder));
+  NERF_RETURN_IF_ERROR(FsyncDirectory(data_dir));  // before queue.db names the blobs
   if (RestoresAccess(from, data_dir)) {
     NERF_RETURN_IF_ERROR(CopyDatabase(from + "/access.db", data_dir + "/access.db", &made));
   }

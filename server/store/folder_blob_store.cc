@@ -118,7 +118,38 @@ absl::StatusOr<std::unique_ptr<FolderBlobStore>> FolderBlobStore::Open(
   store->age_ = std::make_unique<StoreAge>(root, clock);
   store->uploads_ = std::make_unique<UploadFolder>(root + "/uploads", options, store->age_.get());
   NERF_RETURN_IF_ERROR(store->ScanSizes());
+  NERF_RETURN_IF_ERROR(store->SyncNames());
   return store;
+}
+
+absl::Status FolderBlobStore::SyncNames() {
+  const std::string blobs = root_ + "/blobs";
+  std::error_code error;
+  std::set<std::string> folders;
+  for (fs::directory_iterator it(blobs, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_directory(error)) folders.insert(it->path().string());
+  }
+  if (error) return ErrnoToStatus(error.value(), "list " + blobs);
+  for (const std::string& folder : folders) NERF_RETURN_IF_ERROR(FsyncDirectory(folder));
+  NERF_RETURN_IF_ERROR(FsyncDirectory(blobs));
+  MutexLock lock(mu_);
+  synced_folders_ = std::move(folders);
+  return absl::OkStatus();
+}
+
+absl::Status FolderBlobStore::MakeBlobFolder(const std::string& folder) {
+  {
+    MutexLock lock(mu_);
+    if (synced_folders_.contains(folder)) return absl::OkStatus();
+  }
+  // One that is there already may be of an upload whose sync failed or is still running.
+  if (mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+    return ErrnoToStatus(errno, "create folder of blobs");
+  }
+  NERF_RETURN_IF_ERROR(SyncFolder(root_ + "/blobs"));
+  MutexLock lock(mu_);
+  synced_folders_.insert(folder);
+  return absl::OkStatus();
 }
 
 absl::Status FolderBlobStore::ScanSizes() {
@@ -190,11 +221,7 @@ absl::StatusOr<Stored> FolderBlobStore::MoveIn(const std::string& path, const Bl
                                                absl::Time time) {
   SetFileTime(path, time);
   const std::string folder = fmt::format("{}/blobs/{}", root_, blob.sha256.substr(0, 2));
-  if (mkdir(folder.c_str(), 0755) == 0) {
-    NERF_RETURN_IF_ERROR(SyncFolder(root_ + "/blobs"));
-  } else if (errno != EEXIST) {
-    return ErrnoToStatus(errno, "create folder of blobs");
-  }
+  NERF_RETURN_IF_ERROR(MakeBlobFolder(folder));
   {
     MutexLock lock(mu_);
     if (TouchLocked(blob)) return Stored::kWasPresent;  // another upload of it was faster

@@ -67,6 +67,10 @@ class FolderBlobStore final : public BlobStore {
   class FileSource;
   FolderBlobStore(std::string root, const BlobStoreOptions& options, const Clock* clock);
   absl::Status ScanSizes();
+  // Makes names durable that a killed process has left unsynced: they count as present from now on.
+  absl::Status SyncNames() ABSL_LOCKS_EXCLUDED(mu_);
+  // Makes a folder of blobs, with its name durable.
+  absl::Status MakeBlobFolder(const std::string& folder) ABSL_LOCKS_EXCLUDED(mu_);
   // Makes the files of released blobs so old that Collect may delete them.
   void AgeReleased() ABSL_LOCKS_EXCLUDED(mu_, release_mu_);
   std::string BlobPath(const std::string& sha256) const;
@@ -104,6 +108,8 @@ class FolderBlobStore final : public BlobStore {
   std::map<std::string, SteadyTime> touched_ ABSL_GUARDED_BY(mu_);
   // Renamed into place, but the folder is not synced yet: treated as absent.
   std::set<std::string> unsynced_ ABSL_GUARDED_BY(mu_);
+  // Folders of blobs whose own names are durable.
+  std::set<std::string> synced_folders_ ABSL_GUARDED_BY(mu_);
   // Damaged and still in place: treated as absent until an upload replaces it.
   std::set<std::string> unmoved_ ABSL_GUARDED_BY(mu_);
   uint64_t n_blobs_ ABSL_GUARDED_BY(mu_) = 0;

@@ -384,6 +384,7 @@ TEST_F(BlobStoreTest, UploadWhoseNameCouldNotBeSyncedStartsOver) {
   const std::string content = "content";
   const BlobRef blob = RefOf(content);
   std::filesystem::create_directories(dir_ / ("data/blobs/" + blob.sha256.substr(0, 2)));
+  Reopen();
   ASSERT_THAT(store_->Append(kUploadA, blob, 0, content), IsOk());
   rlimit limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
