@@ -1,0 +1,136 @@
+// Names that were not durable although something had been acknowledged that needs them. Each test
+// cuts the power where only what was synced is kept.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/files/sha256.h"
+#include "server/store/backup.h"
+#include "server/store/folder_blob_store.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/fake_random.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/torture/torture.h"
+
+namespace nerf {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LostNamesTest : public testing::Test {
+ protected:
+  static std::unique_ptr<BlobStore> OpenBlobs(const std::string& folder, const Clock* clock) {
+    auto blobs = FolderBlobStore::Open(folder, {.min_free_bytes = 0}, clock);
+    EXPECT_THAT(blobs, IsOk());
+    return *std::move(blobs);
+  }
+
+  // What is left after all operations so far.
+  std::string Cut(const RecordedDisk& disk, Kept kept = Kept::kNothing, size_t place = SIZE_MAX) {
+    CutDisk cut(disk.first_nodes());
+    for (size_t i = 0; i < std::min(place, disk.n_ops()); ++i) cut.Apply(disk.ops()[i]);
+    const std::string folder = scratch_.Empty("cut");
+    cut.WriteTo(folder, kept, random_);
+    return folder;
+  }
+
+  const Scratch scratch_;
+  const std::string live_ = scratch_.Empty("live");
+  FakeClock clock_;
+  SeededRandom random_{1};
+};
+
+TEST_F(LostNamesTest, BlobThatAKilledProcessHasRenamedIsDurableOnceItCounts) {
+  RecordedDisk disk(live_);
+  OpenBlobs(live_, &clock_);
+  // Killed between the rename and the sync of its folder.
+  bool renamed = false;
+  disk.set_choose_fault([&](size_t, const DiskOp& op) {
+    if (renamed) return DiskFault::kDead;
+    renamed = op.kind == DiskOp::Kind::kRename && op.new_name == Sha256Hex("content");
+    return DiskFault::kNone;
+  });
+  {
+    const auto blobs = OpenBlobs(live_, &clock_);
+    EXPECT_FALSE(blobs->Put("content").ok());
+  }
+  disk.set_choose_fault({});
+  const auto blob = OpenBlobs(live_, &clock_)->Put("content");
+  ASSERT_THAT(blob, IsOk());
+  const auto left = OpenBlobs(Cut(disk), &clock_);
+  EXPECT_THAT(left->Read(*blob, 0, 100), IsOkAndHolds("content"));
+}
+
+TEST_F(LostNamesTest, FolderOfBlobsWhoseSyncFailedIsSyncedAgain) {
+  RecordedDisk disk(live_);
+  const auto blobs = OpenBlobs(live_, &clock_);
+  bool has_failed = false;
+  disk.set_choose_fault([&](size_t, const DiskOp& op) {
+    const bool is_folder = op.kind == DiskOp::Kind::kSync && disk.entries(op.node).size() == 1;
+    return is_folder && !std::exchange(has_failed, true) ? DiskFault::kIoError : DiskFault::kNone;
+  });
+  EXPECT_FALSE(blobs->Put("content").ok());
+  EXPECT_TRUE(has_failed);
+  const auto blob = blobs->Put("content");
+  ASSERT_THAT(blob, IsOk());
+  const auto left = OpenBlobs(Cut(disk), &clock_);
+  EXPECT_THAT(left->Read(*blob, 0, 100), IsOkAndHolds("content"));
+}
+
+class BackupCutTest : public LostNamesTest {
+ protected:
+  BackupCutTest() {
+    fs::create_directory(live_ + "/data");
+    fs::create_directory(live_ + "/restored");
+    FakeRandom random;
+    blobs_ = OpenBlobs(live_ + "/data", &clock_);
+    for (int i = 0; i < 5; ++i) EXPECT_THAT(blobs_->Put("content " + std::to_string(i)), IsOk());
+    auto store = SqliteStore::Open(live_ + "/data/queue.db", random, {.reserve_bytes = 0});
+    EXPECT_THAT(store, IsOk());
+    store_ = *std::move(store);
+    StoreWrite write;
+    SceneRecord scene;
+    scene.key = {"default", "scene"};
+    for (int i = 0; i < 5; ++i) {
+      const std::string content = "content " + std::to_string(i);
+      scene.files.push_back({std::to_string(i), {Sha256Hex(content), content.size()}});
+    }
+    write.new_scenes.push_back(scene);
+    EXPECT_THAT(store_->Commit(write), IsOk());
+  }
+
+  std::unique_ptr<BlobStore> blobs_;
+  std::unique_ptr<SqliteStore> store_;
+};
+
+TEST_F(BackupCutTest, FirstBackupOfAFolderIsDurable) {
+  RecordedDisk disk(live_);
+  ASSERT_THAT(WriteBackup(*store_, *blobs_, live_ + "/data", "first"), IsOk());
+  EXPECT_THAT(CheckBackup(Cut(disk) + "/data/backups/first", live_ + "/none"), IsOk());
+}
+
+TEST_F(BackupCutTest, RestoredFolderHasItsBlobsOnceItHasItsQueue) {
+  ASSERT_THAT(WriteBackup(*store_, *blobs_, live_ + "/data", "first"), IsOk());
+  RecordedDisk disk(live_);
+  ASSERT_THAT(RestoreBackup(live_ + "/data/backups/first", live_ + "/restored"), IsOk());
+  int n_restored = 0;
+  for (size_t place = 0; place <= disk.n_ops(); ++place) {
+    for (const Kept kept : {Kept::kNothing, Kept::kSome, Kept::kSome, Kept::kEverything}) {
+      const std::string cut = Cut(disk, kept, place);
+      const std::string restored = cut + "/restored";
+      if (!fs::exists(restored + "/queue.db")) {
+        EXPECT_LT(place, disk.n_ops());
+        // Restoring it once more succeeds.
+        ASSERT_THAT(RestoreBackup(cut + "/data/backups/first", restored), IsOk());
+      } else {
+        ++n_restored;
+      }
+      // A restored folder has the files of a backup.
+      EXPECT_THAT(CheckBackup(restored, live_ + "/none"), IsOk()) << "cut after " << place;
+    }
+  }
+  EXPECT_GE(n_restored, 4);
+}
+
+}  // namespace
+}  // namespace nerf
