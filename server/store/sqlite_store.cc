@@ -83,8 +83,28 @@ absl::Status IntegrityCheck(sqlite3* db) {
   return absl::OkStatus();
 }
 
-// Writes what the log holds into the file and syncs both. The pages of a log whose sync failed in
-// an earlier process may be in memory and not on disk; a sync would not write them again.
+// Writes the log's own bytes over it and syncs it. The pages of a log whose sync failed in an
+// earlier process may be in memory and not on disk; a sync alone would not write them again.
+// Requires: the lock of the file is held.
+absl::Status RewriteLog(sqlite3* db) {
+  const std::string path = sqlite3_filename_wal(sqlite3_db_filename(db, "main"));
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.ok()) return errno == ENOENT ? absl::OkStatus() : ErrnoToStatus(errno, "open " + path);
+  std::string bytes(size_t{1} << 18, '\0');
+  for (uint64_t offset = 0;;) {
+    const ssize_t n = pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoToStatus(errno, "read " + path);
+    if (n == 0) break;
+    const std::string_view part(bytes.data(), static_cast<size_t>(n));
+    NERF_RETURN_IF_ERROR(WriteFully(file.get(), part, offset, path));
+    offset += part.size();
+  }
+  if (fsync(file.get()) != 0) return ErrnoToStatus(errno, "fsync " + path);
+  return absl::OkStatus();
+}
+
+// Writes what the log holds into the file and syncs both.
 absl::Status WriteAnew(sqlite3* db) {
   const absl::Status written = SqliteExec(db, "PRAGMA wal_checkpoint(TRUNCATE)");
   if (!IsFull(written)) return written;
@@ -134,6 +154,9 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (status.ok()) status = IntegrityCheck(db);
   if (status.ok()) status = OpenSchema(db, random);
   if (status.ok()) status = store->Prepare();
+  // Before its commits are counted, and before their pages get into the file: a power cut would mix
+  // these with the older ones of a log that lacks them.
+  if (status.ok() && !options.in_memory) status = RewriteLog(db);
   if (status.ok()) status = store->CheckCommits(random);
   if (status.ok()) status = WriteAnew(db);
   // The name of a new file is durable before anything in it is acknowledged.

@@ -10,10 +10,13 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <random>
 
 #include "absl/strings/numbers.h"
+#include "common/files/file_io.h"
 #include "tests/torture/torture.h"
 
 namespace nerf {
@@ -49,6 +52,33 @@ TEST(PowerCutTest, EveryCutOfAFixedStoryKeepsWhatWasAcknowledged) {
   const StoryRecord record = torture.Tell({.seed = kFixedSeed, .n_jobs = 3});
   EXPECT_EQ(torture.Cut(record, kFixedSeed, [](size_t) { return 3; }), "");
   EXPECT_GT(torture.tally().n_cuts, 1000u);
+}
+
+// Files below a folder with their bytes.
+std::map<std::string, std::string> FilesIn(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string path = entry.path().string();
+    files[path.substr(folder.size())] = *ReadFile(path, 1 << 26);
+  }
+  return files;
+}
+
+// Where it does not hold, a call of libc that changes files is not recorded.
+TEST(PowerCutTest, RecordingHoldsWhatTheFolderHas) {
+  const Scratch scratch;
+  const std::string live = scratch.Empty("live"), cut = scratch.Empty("cut");
+  const StoryRecord record = RunStory(live, {.seed = kFixedSeed, .n_jobs = 10});
+  EXPECT_EQ(record.violation, "");
+  CutDisk disk(record.first_nodes);
+  for (const DiskOp& op : record.ops) disk.Apply(op);
+  SeededRandom random(1);
+  disk.WriteTo(cut, Kept::kEverything, random);
+  const auto there = FilesIn(live), recorded = FilesIn(cut);
+  EXPECT_GT(there.size(), 20u);
+  ASSERT_EQ(there.size(), recorded.size());
+  for (const auto& [name, bytes] : there) EXPECT_TRUE(recorded.at(name) == bytes) << name;
 }
 
 TEST(PowerCutTest, ASeedTellsTheSameStory) {

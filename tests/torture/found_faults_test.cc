@@ -1,5 +1,5 @@
-// Names that were not durable although something had been acknowledged that needs them. Each test
-// cuts the power where only what was synced is kept.
+// Names and bytes that were not durable although something had been acknowledged that needs them:
+// each test is of a fault that the stories have found.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class LostNamesTest : public testing::Test {
+class FoundFaultsTest : public testing::Test {
  protected:
   static std::unique_ptr<BlobStore> OpenBlobs(const std::string& folder, const Clock* clock) {
     auto blobs = FolderBlobStore::Open(folder, {.min_free_bytes = 0}, clock);
@@ -40,7 +40,7 @@ class LostNamesTest : public testing::Test {
   SeededRandom random_{1};
 };
 
-TEST_F(LostNamesTest, BlobThatAKilledProcessHasRenamedIsDurableOnceItCounts) {
+TEST_F(FoundFaultsTest, BlobThatAKilledProcessHasRenamedIsDurableOnceItCounts) {
   RecordedDisk disk(live_);
   OpenBlobs(live_, &clock_);
   // Killed between the rename and the sync of its folder.
@@ -61,7 +61,7 @@ TEST_F(LostNamesTest, BlobThatAKilledProcessHasRenamedIsDurableOnceItCounts) {
   EXPECT_THAT(left->Read(*blob, 0, 100), IsOkAndHolds("content"));
 }
 
-TEST_F(LostNamesTest, FolderOfBlobsWhoseSyncFailedIsSyncedAgain) {
+TEST_F(FoundFaultsTest, FolderOfBlobsWhoseSyncFailedIsSyncedAgain) {
   RecordedDisk disk(live_);
   const auto blobs = OpenBlobs(live_, &clock_);
   bool has_failed = false;
@@ -77,7 +77,47 @@ TEST_F(LostNamesTest, FolderOfBlobsWhoseSyncFailedIsSyncedAgain) {
   EXPECT_THAT(left->Read(*blob, 0, 100), IsOkAndHolds("content"));
 }
 
-class BackupCutTest : public LostNamesTest {
+TEST_F(FoundFaultsTest, LogWhoseSyncFailedIsWrittenAgainBeforeItsPagesAreUsed) {
+  FakeRandom random;
+  RecordedDisk disk(live_);
+  const auto open = [&](const std::string& folder) {
+    auto store = SqliteStore::Open(folder + "/queue.db", random, {.reserve_bytes = 0});
+    EXPECT_THAT(store, IsOk());
+    return *std::move(store);
+  };
+  const auto add_scene = [](SqliteStore& store, uint64_t number) {
+    StoreWrite write;
+    SceneRecord& scene = write.new_scenes.emplace_back();
+    scene.key = {"default", "scene-" + std::to_string(number)};
+    scene.create_sequence = number;
+    return store.Commit(write);
+  };
+  auto store = open(live_);
+  for (uint64_t number = 1; number <= 3; ++number) {
+    EXPECT_THAT(add_scene(*store, number), IsOk());
+  }
+  disk.set_choose_fault([&](size_t, const DiskOp& op) {
+    return op.kind == DiskOp::Kind::kSync ? DiskFault::kIoError : DiskFault::kNone;
+  });
+  EXPECT_FALSE(add_scene(*store, 4).ok());
+  disk.Kill();
+  store.reset();
+  disk.Revive();
+  disk.set_choose_fault({});
+  const size_t restarted = disk.n_ops();
+  store = open(live_);
+  const size_t n_scenes = store->Load()->scenes.size();
+  EXPECT_GE(n_scenes, 3u);
+  for (size_t place = restarted; place <= disk.n_ops(); ++place) {
+    for (int i = 0; i < 20; ++i) {
+      const auto left = open(Cut(disk, Kept(i % 3), place))->Load();
+      ASSERT_THAT(left, IsOk());
+      EXPECT_GE(left->scenes.size(), place == disk.n_ops() ? n_scenes : 3u) << place;
+    }
+  }
+}
+
+class BackupCutTest : public FoundFaultsTest {
  protected:
   BackupCutTest() {
     fs::create_directory(live_ + "/data");
