@@ -146,17 +146,19 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   // Exclusive: refuses a second server on the same folder. defensive and trusted_schema = OFF: a
   // crafted file can contain wrong data but not run code.
   absl::Status status = SqliteExec(db, "PRAGMA locking_mode = EXCLUSIVE");
+  sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   if (status.ok()) status = SqliteExec(db, "PRAGMA journal_mode = WAL");
   if (status.ok()) status = SqliteExec(db, "PRAGMA synchronous = FULL");
   if (status.ok()) status = SqliteExec(db, "BEGIN IMMEDIATE; COMMIT");  // takes the lock now
+  // Before its commits are counted, and before their pages get into the file, which closing it
+  // does, too: a power cut would mix these with the older ones of a log that lacks them.
+  if (status.ok() && !options.in_memory) status = RewriteLog(db);
+  if (status.ok()) sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   if (status.ok()) status = IntegrityCheck(db);
   if (status.ok()) status = OpenSchema(db, random);
   if (status.ok()) status = store->Prepare();
-  // Before its commits are counted, and before their pages get into the file: a power cut would mix
-  // these with the older ones of a log that lacks them.
-  if (status.ok() && !options.in_memory) status = RewriteLog(db);
   if (status.ok()) status = store->CheckCommits(random);
   if (status.ok()) status = WriteAnew(db);
   // The name of a new file is durable before anything in it is acknowledged.

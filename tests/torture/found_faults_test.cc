@@ -77,44 +77,79 @@ TEST_F(FoundFaultsTest, FolderOfBlobsWhoseSyncFailedIsSyncedAgain) {
   EXPECT_THAT(left->Read(*blob, 0, 100), IsOkAndHolds("content"));
 }
 
-TEST_F(FoundFaultsTest, LogWhoseSyncFailedIsWrittenAgainBeforeItsPagesAreUsed) {
-  FakeRandom random;
-  RecordedDisk disk(live_);
-  const auto open = [&](const std::string& folder) {
-    auto store = SqliteStore::Open(folder + "/queue.db", random, {.reserve_bytes = 0});
-    EXPECT_THAT(store, IsOk());
-    return *std::move(store);
-  };
-  const auto add_scene = [](SqliteStore& store, uint64_t number) {
+class LogCutTest : public FoundFaultsTest {
+ protected:
+  absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& folder) {
+    return SqliteStore::Open(folder + "/queue.db", ids_, {.reserve_bytes = 0});
+  }
+
+  static StoreWrite AddScene(uint64_t number) {
     StoreWrite write;
     SceneRecord& scene = write.new_scenes.emplace_back();
     scene.key = {"default", "scene-" + std::to_string(number)};
     scene.create_sequence = number;
-    return store.Commit(write);
-  };
-  auto store = open(live_);
-  for (uint64_t number = 1; number <= 3; ++number) {
-    EXPECT_THAT(add_scene(*store, number), IsOk());
+    return write;
   }
-  disk.set_choose_fault([&](size_t, const DiskOp& op) {
+
+  static DiskFault FailSyncs(size_t, const DiskOp& op) {
     return op.kind == DiskOp::Kind::kSync ? DiskFault::kIoError : DiskFault::kNone;
-  });
-  EXPECT_FALSE(add_scene(*store, 4).ok());
-  disk.Kill();
-  store.reset();
-  disk.Revive();
-  disk.set_choose_fault({});
-  const size_t restarted = disk.n_ops();
-  store = open(live_);
-  const size_t n_scenes = store->Load()->scenes.size();
-  EXPECT_GE(n_scenes, 3u);
-  for (size_t place = restarted; place <= disk.n_ops(); ++place) {
-    for (int i = 0; i < 20; ++i) {
-      const auto left = open(Cut(disk, Kept(i % 3), place))->Load();
-      ASSERT_THAT(left, IsOk());
-      EXPECT_GE(left->scenes.size(), place == disk.n_ops() ? n_scenes : 3u) << place;
+  }
+
+  // A killed process has left four commits in the log. The sync of the last one failed.
+  void LeaveUnsyncedCommit() {
+    auto store = Open(live_);
+    ASSERT_THAT(store, IsOk());
+    for (uint64_t number = 1; number <= 3; ++number) {
+      ASSERT_THAT((*store)->Commit(AddScene(number)), IsOk());
+    }
+    StoreWrite last = AddScene(4);
+    last.drained_workers.emplace_back("worker", true);  // on a page that the log lacks so far
+    disk_.set_choose_fault(FailSyncs);
+    EXPECT_FALSE((*store)->Commit(last).ok());
+    disk_.Kill();
+    store->reset();
+    disk_.Revive();
+    disk_.set_choose_fault({});
+    restarted_ = disk_.n_ops();
+  }
+
+  // After the store was opened, which was the last that happened.
+  void ExpectWholeCommitsAfterEachCut() {
+    for (size_t place = restarted_; place <= disk_.n_ops(); ++place) {
+      for (int i = 0; i < 20; ++i) {
+        const auto store = Open(Cut(disk_, Kept(i % 3), place));
+        ASSERT_THAT(store, IsOk()) << place;
+        const auto left = (*store)->Load();
+        ASSERT_THAT(left, IsOk()) << place;
+        EXPECT_GE(left->scenes.size(), place == disk_.n_ops() ? 4u : 3u) << place;
+        EXPECT_EQ(left->scenes.size() == 4, left->drained_workers.size() == 1) << place;
+      }
     }
   }
+
+  FakeRandom ids_;
+  RecordedDisk disk_{live_};
+  size_t restarted_ = 0;
+};
+
+TEST_F(LogCutTest, LogWhoseSyncFailedIsWrittenAgainBeforeItsPagesAreUsed) {
+  LeaveUnsyncedCommit();
+  ASSERT_THAT(Open(live_), IsOk());
+  ExpectWholeCommitsAfterEachCut();
+}
+
+TEST_F(LogCutTest, LogWhoseSyncFailsOnceMoreIsNotUsedWhenTheStoreCloses) {
+  LeaveUnsyncedCommit();
+  bool has_failed = false;
+  disk_.set_choose_fault([&](size_t number, const DiskOp& op) {
+    const DiskFault fault = has_failed ? DiskFault::kNone : FailSyncs(number, op);
+    has_failed |= fault != DiskFault::kNone;
+    return fault;
+  });
+  EXPECT_FALSE(Open(live_).ok());
+  EXPECT_TRUE(has_failed);
+  ASSERT_THAT(Open(live_), IsOk());
+  ExpectWholeCommitsAfterEachCut();
 }
 
 class BackupCutTest : public FoundFaultsTest {
