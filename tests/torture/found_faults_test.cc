@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "common/files/atomic_file.h"
+#include "common/files/file_io.h"
 #include "common/files/sha256.h"
 #include "server/store/backup.h"
 #include "server/store/folder_blob_store.h"
@@ -150,6 +152,16 @@ TEST_F(LogCutTest, LogWhoseSyncFailsOnceMoreIsNotUsedWhenTheStoreCloses) {
   EXPECT_TRUE(has_failed);
   ASSERT_THAT(Open(live_), IsOk());
   ExpectWholeCommitsAfterEachCut();
+}
+
+TEST_F(LogCutTest, BeginningOfTheLineThatCountsCommitsIsNoOtherStore) {
+  ASSERT_THAT(Open(live_), IsOk());
+  const std::string path = live_ + "/queue.db.commits";
+  const std::string line = *ReadFile(path, 1 << 10);
+  for (size_t size = 0; size < line.size(); ++size) {
+    ASSERT_THAT(WriteFileAtomically(path, line.substr(0, size)), IsOk());
+    EXPECT_THAT(Open(live_), IsOk()) << size;
+  }
 }
 
 class BackupCutTest : public FoundFaultsTest {
