@@ -22,6 +22,13 @@ cmake --preset release -DNERF_BUILD_TESTS=ON >"$folder/configure.log" 2>&1 ||
 cmake --build --preset release -j "$(nproc)" --target power_cuts >"$folder/build.log" 2>&1 ||
   { tail -50 "$folder/build.log" >&2; exit 1; }
 
+memory=/dev/shm
+[ -d "$memory" ] || memory=${TMPDIR:-/tmp}
+TMPDIR=$(mktemp -d "$memory/nerf-torture-XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 130' INT TERM
+
 echo "torture: $1 hours, seed $seed"
 code=0
 nice -n 15 build/release/bench/power_cuts "$seconds" "$seed" "$tally" || code=$?

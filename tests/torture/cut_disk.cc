@@ -100,8 +100,17 @@ void CutDisk::SyncFile(Node& file, bool failed) {
     has_lost |= piece.is_lost;
     if (!piece.is_lost) written.insert(piece.offset / kSector);
   }
-  if (!has_lost) {
+  const bool truncates = std::any_of(file.lengths.begin(), file.lengths.end(),
+                                     [](const Length& length) { return length.truncates; });
+  if (!has_lost && truncates) {
     file.durable = file.live;
+    file.pieces.clear();
+  } else if (!has_lost) {
+    file.durable.resize(file.live.size(), '\0');
+    for (const Piece& piece : file.pieces) {
+      std::copy_n(file.live.begin() + static_cast<ptrdiff_t>(piece.offset), piece.bytes.size(),
+                  file.durable.begin() + static_cast<ptrdiff_t>(piece.offset));
+    }
     file.pieces.clear();
   } else {
     file.durable.resize(file.live.size(), '\0');

@@ -102,7 +102,8 @@ class LongRun {
     tally_["places_of_300_jobs"] = record.ops.size() + 1;
     const size_t first = tally_["next_place"];
     const std::string wrong = torture_.Cut(record, seed_, [&](size_t place) {
-      if (place < first || IsOver()) return 0;
+      if (place < first) return 0;
+      if (IsOver()) return -1;
       tally_["next_place"] = place + 1;
       if (place % 500 == 0) Count();
       return 1;

@@ -31,9 +31,9 @@ Torture::Wants AtRandom(const StoryRecord& record, SeededRandom* draw, int n) {
 }  // namespace
 
 Scratch::Scratch() {
-  std::string name =
-      (fs::exists("/dev/shm") ? std::string("/dev/shm") : fs::temp_directory_path().string()) +
-      "/nerf-torture-XXXXXX";
+  const bool in_memory = std::getenv("TMPDIR") == nullptr && fs::exists("/dev/shm");
+  std::string name = (in_memory ? fs::path("/dev/shm") : fs::temp_directory_path()).string() +
+                     "/nerf-torture-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) std::abort();
   path_ = fs::canonical(name).string();
 }
@@ -81,6 +81,7 @@ std::string Torture::Cut(const StoryRecord& record, uint64_t seed, const Wants& 
   for (size_t place = 0; place <= record.ops.size(); ++place) {
     if (place > 0) disk.Apply(record.ops[place - 1]);
     const int n = wants(place);
+    if (n < 0) break;
     if (n == 0) continue;
     check.Advance(place);
     SeededRandom random(seed ^ (place * 0x9E3779B97F4A7C15u));

@@ -17,7 +17,7 @@ struct Tally {
   uint64_t n_stories = 0, n_jobs = 0, n_ops = 0, n_cuts = 0, n_faults = 0, n_restarts = 0;
 };
 
-// Empty folders, in memory where the system has a file system there.
+// Empty folders: in $TMPDIR, else in memory where the system has a file system there.
 class Scratch {
  public:
   Scratch();
@@ -38,8 +38,8 @@ class Torture {
   StoryRecord Tell(const StoryOptions& options);
   StoryRecord TellTogether(std::span<const StoreWrite> writes, const StoryOptions& options);
 
-  // Cuts after as many operations as `wants` says, each so often. What a cut keeps is drawn from
-  // `seed` and the place. Returns the first violation; empty: none.
+  // Cuts after as many operations as `wants` says, each so often, until it says a negative number.
+  // What a cut keeps is drawn from `seed` and the place. Returns the first violation; empty: none.
   using Wants = std::function<int(size_t place)>;
   std::string Cut(const StoryRecord& record, uint64_t seed, const Wants& wants);
 
