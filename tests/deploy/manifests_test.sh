@@ -19,7 +19,8 @@ fi
 
 "$source_dir/k8s/components/monitoring/make_rules.sh" --check
 
-# Every component over the base, each by itself, beside the two overlays.
+# Every component over the base, each by itself, beside the overlays; "around" is the GPU overlay
+# with a gateway.
 sets=()
 rm -rf "$work/overlays"
 for component in "$source_dir"/k8s/components/*/; do
@@ -37,22 +38,37 @@ for overlay in "$source_dir"/k8s/overlays/*/; do
   kubectl kustomize "$overlay" >"$work/$name.yaml"
   sets+=("$name=$work/$name.yaml")
 done
+mkdir -p "$work/overlays/around"
+printf 'kind: Kustomization\nnamespace: nerfd\nresources: [%s]\ncomponents: [%s]\n' \
+  "$(realpath --relative-to "$work/overlays/around" "$source_dir/k8s/overlays/gpu")" \
+  "$(realpath --relative-to "$work/overlays/around" "$source_dir/k8s/components/gateway-api")" \
+  >"$work/overlays/around/kustomization.yaml"
+kubectl kustomize "$work/overlays/around" >"$work/around.yaml"
+sets+=("around=$work/around.yaml")
 node "$work/check_manifests.mjs" "${sets[@]}"
 
-# docs/run/deploy.md builds every image under the name that the manifests have, and makes every
-# Secret that they lack.
+# An argument's index changes with every argument before it.
+if grep -rnE 'path: .*/args/[0-9]' "$source_dir/k8s"; then
+  echo "FAIL: an argument is patched by its index"
+  exit 1
+fi
+
+# docs/run/deploy.md builds every image under the name that the manifests have, and its steps fit
+# them in their order.
 deploy=$source_dir/docs/run/deploy.md
 missing=0
 while read -r image; do
   grep -qF -- "-t $image " "$deploy" || { echo "FAIL: $deploy builds no $image"; missing=1; }
 done < <(grep -ohE '^ *(- )?image: .*' "$work"/{laptop,gpu}.yaml | sed 's/.*image: //' | sort -u)
-for secret in nerfd-worker-token nerfd-tls; do
-  grep -qF "secret generic $secret " "$deploy" ||
-    { echo "FAIL: $deploy makes no Secret $secret"; missing=1; }
-done
 [ "$missing" = 0 ]
+overlays=()
+for overlay in "$source_dir"/k8s/overlays/*/; do
+  name=$(basename "$overlay")
+  overlays+=("$name=$work/$name.yaml")
+done
+node "$work/check_deploy.mjs" "$source_dir" "${overlays[@]}"
 
-# Every argument is a flag of the binary it is for.
+# Every argument and variable is one of the binaries.
 unknown=0
 while read -r flag; do
   if ! grep -qe "$flag[ =,]" <("$build_dir/bin/nerfd" --help; "$build_dir/bin/nerf-worker" --help); then
@@ -60,8 +76,15 @@ while read -r flag; do
     unknown=1
   fi
 done < <(grep -ohE '^ +- --[a-z-]+' "$work"/*.yaml | grep -oE -- '--[a-z-]+' | sort -u)
+while read -r variable; do
+  if ! grep -q "(Env:$variable)" \
+    <("$build_dir/bin/nerfd" --help; "$build_dir/bin/nerf-worker" --help); then
+    echo "FAIL: no binary reads $variable"
+    unknown=1
+  fi
+done < <(grep -ohE 'name: NERFD?_[A-Z_]+' "$work"/*.yaml | sed 's/name: //' | sort -u)
 [ "$unknown" = 0 ]
-for name in laptop replicas; do
+for name in laptop replicas around; do
   node "$work/check_manifests.mjs" --mistakes "$work/$name.yaml"
 done
 node "$work/check_dashboards.mjs" "$source_dir"/monitoring/dashboards/*.json

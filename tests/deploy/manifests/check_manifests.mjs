@@ -186,6 +186,80 @@ function replicaProblems(object, pod) {
   return problems;
 }
 
+// A value of a container: an argument --NAME=..., or a variable.
+const valueOf = (container, flag, variable) =>
+    (container.args ?? []).find((a) => a.startsWith(`${flag}=`))?.slice(flag.length + 1) ??
+    (container.env ?? []).find((e) => e.name === variable)?.value;
+
+// What a rollout and a full disk do to pods.
+function runningProblems(object, pod) {
+  const problems = [];
+  const rolling = object.spec.strategy?.rollingUpdate;
+  for (const container of pod.containers) {
+    const device = valueOf(container, "--device", "NERF_WORKER_DEVICE");
+    if (device === "cpu" && !container.resources?.limits?.cpu) {
+      problems.push("a CPU worker without a limit takes all cores of its node");
+    }
+    if (container.startupProbe?.grpc?.service === "readiness") {
+      problems.push("a full disk would restart it for ever: startup must not depend on it");
+    }
+    if (container.resources?.limits?.["nvidia.com/gpu"] && rolling?.maxSurge !== 0 &&
+        object.kind === "Deployment") {
+      problems.push("a new pod would wait for the GPU of an old one: maxSurge must be 0");
+    }
+    const isReadyAtOnce = object.kind === "Deployment" && !container.readinessProbe &&
+        !object.spec.minReadySeconds;
+    if (rolling?.maxUnavailable === 0 && isReadyAtOnce) {
+      problems.push("is ready before it has connected: needs minReadySeconds");
+    }
+  }
+  return problems;
+}
+
+// Names by which a browser reaches the page, and what Prometheus and Grafana select.
+function outsideProblems(objects) {
+  const problems = [];
+  const byKind = (kind) => objects.filter((o) => o.kind === kind);
+  const origins = podTemplates(objects).flatMap(({pod}) => pod.containers.map(
+      (c) => valueOf(c, "--web-origin", "NERFD_WEB_ORIGIN"))).filter(Boolean);
+  const hosts = [
+    ...byKind("HTTPRoute").flatMap((r) => r.spec.hostnames.map((host) => [r, host])),
+    ...byKind("Ingress").flatMap((i) => i.spec.rules.filter(
+        (r) => r.http.paths.some((p) => p.backend.service.port.name === "web")).map((r) => [i, r.host])),
+  ];
+  for (const [object, host] of hosts) {
+    if (!origins.includes(`https://${host}`)) problems.push(`${nameOf(object)}: ${host} is no --web-origin`);
+  }
+  for (const origin of origins) {
+    if (!hosts.some(([, host]) => origin === `https://${host}`)) {
+      problems.push(`--web-origin ${origin}: nothing leads from there to nerfd`);
+    }
+  }
+  for (const rule of byKind("HTTPRoute").flatMap((r) => r.spec.rules)) {
+    if (rule.timeouts?.request !== "0s") problems.push("HTTPRoute: streams are cut by its timeout");
+  }
+  const watched = [...byKind("ServiceMonitor"), ...byKind("PrometheusRule")];
+  for (const object of watched.filter((o) => !o.metadata.labels?.release)) {
+    problems.push(`${nameOf(object)}: kube-prometheus-stack selects by the label release`);
+  }
+  const dashboards = byKind("ConfigMap").filter((c) => c.metadata.labels?.grafana_dashboard === "1");
+  if (watched.length > 0 && !dashboards.some((c) => Object.keys(c.data).length >= 6)) {
+    problems.push("no ConfigMap has the dashboards and their label");
+  }
+  for (const policy of byKind("NetworkPolicy")) {
+    for (const rule of policy.spec.egress ?? []) {
+      const isDns = (rule.ports ?? []).some((p) => p.port === 53);
+      if (isDns && rule.to) problems.push(`${nameOf(policy)}: DNS may lie elsewhere than it says`);
+    }
+  }
+  const server = byKind("StatefulSet").find((s) => s.metadata.name === "nerfd");
+  const service = byKind("Service").find((s) => s.metadata.name === "nerfd");
+  if (server && service && (server.spec.replicas === 1) !== service.spec.publishNotReadyAddresses) {
+    problems.push("a server with a full disk must stay reachable where it is the only one, to delete");
+  }
+  return problems;
+}
+
 function referenceProblems(objects) {
   const problems = [];
   const byKind = (kind) => objects.filter((o) => o.kind === kind);
@@ -235,7 +309,13 @@ function referenceProblems(objects) {
         }
       }
       encryptionProblems(pod, container).forEach(say);
+      const alive = container.livenessProbe?.exec?.command ?? [];
+      const cache = alive.find((word) => word.startsWith("--cache-dir="))?.split("=")[1];
+      if (cache && !(container.volumeMounts ?? []).some((m) => m.mountPath === cache)) {
+        say(`livenessProbe looks into ${cache}, which is no volume`);
+      }
     }
+    runningProblems(object, pod).forEach(say);
     if (object.kind === "StatefulSet") replicaProblems(object, pod).forEach(say);
     if (object.kind === "StatefulSet" && !has("Service", object.spec.serviceName)) {
       say(`there is no Service ${object.spec.serviceName}`);
@@ -310,7 +390,8 @@ function referenceProblems(objects) {
 }
 
 const ruleProblems = (objects) =>
-    [...podTemplates(objects).flatMap(securityProblems), ...referenceProblems(objects)];
+    [...podTemplates(objects).flatMap(securityProblems), ...referenceProblems(objects),
+      ...outsideProblems(objects)];
 
 function read(file) {
   const objects =
@@ -365,7 +446,19 @@ const serverMistakes = {
     c.args[c.args.findIndex((a) => a.startsWith("--tls-cert"))] = "--tls-cert=/tls/tls.crt"; },
   "a flag of the image's entry point": (o) => {
     container(o, "Deployment").args.push("--cache-dir=/cache"); },
-  "a flag twice": (o) => { container(o, "Deployment").args.push("--device=cpu"); },
+  "a flag twice": (o) => { container(o, "Deployment").args.push("--server=nerfd:50051"); },
+  "a CPU worker with all cores": (o) => { delete container(o, "Deployment").resources.limits.cpu; },
+  "startup by readiness": (o) => {
+    container(o, "StatefulSet").startupProbe.grpc.service = "readiness"; },
+  "rollout that does not wait": (o) => { delete find(o, "Deployment").spec.minReadySeconds; },
+  "liveness of another folder": (o) => {
+    container(o, "Deployment").livenessProbe.exec.command[2] = "--cache-dir=/data"; },
+  "DNS of one namespace": (o) => {
+    find(o, "NetworkPolicy", "nerf-worker").spec.egress[1].to = [{namespaceSelector: {}}]; },
+  "a full disk that hides the server": (o) => {
+    delete find(o, "Service").spec.publishNotReadyAddresses; },
+  "an origin of no route": (o) => {
+    container(o, "StatefulSet").args.push("--web-origin=https://n.example.com"); },
   "root user": (o) => { find(o, "Deployment").spec.template.spec.securityContext.runAsUser = 0; },
   "privileged": (o) => { container(o, "Deployment").securityContext.privileged = true; },
   "kept capability": (o) => {
@@ -379,6 +472,18 @@ const serverMistakes = {
   "no default deny": (o) => { o.splice(o.indexOf(find(o, "NetworkPolicy", "default-deny")), 1); },
   "policy of no pod": (o) => {
     find(o, "NetworkPolicy", "nerfd").spec.podSelector.matchLabels = {app: "nerf"}; },
+};
+
+// Of manifests with routes, GPUs and monitoring.
+const aroundMistakes = {
+  "a route of another name": (o) => { find(o, "HTTPRoute").spec.hostnames = ["n.example.com"]; },
+  "a route with a timeout": (o) => { delete find(o, "HTTPRoute").spec.rules[0].timeouts; },
+  "a monitor without its label": (o) => { delete find(o, "ServiceMonitor").metadata.labels; },
+  "rules without their label": (o) => { delete find(o, "PrometheusRule").metadata.labels; },
+  "dashboards without their label": (o) => {
+    delete find(o, "ConfigMap", "nerfd-dashboards").metadata.labels; },
+  "a second pod on one GPU": (o) => {
+    find(o, "Deployment").spec.strategy.rollingUpdate.maxSurge = 1; },
 };
 
 // Of manifests with several servers.
@@ -400,7 +505,9 @@ const replicaMistakes = {
 async function main(words) {
   if (words[0] === "--mistakes") {
     const isOne = find(read(words[1]), "StatefulSet").spec.replicas === 1;
-    const mistakes = isOne ? serverMistakes : replicaMistakes;
+    const objects = read(words[1]);
+    const mistakes = !isOne ? replicaMistakes :
+        find(objects, "HTTPRoute") ? aroundMistakes : serverMistakes;
     const names = Object.keys(mistakes);
     const spoilt = names.map((name) => {
       const objects = read(words[1]);
