@@ -29,7 +29,12 @@ for program in "${programs[@]}"; do
   break
 done
 
+# 0.1.0+git20261129.120501.371440b: apt takes a later commit for an upgrade.
 version=$(sed -n 's/^project(nerfd VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+if commit=$(git -C "$source" rev-parse --short=7 HEAD 2>/dev/null); then
+  committed=$(git -C "$source" log -1 --format=%ct)
+  version+=+git$(date -ud "@$committed" +%Y%m%d.%H%M%S).$commit
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/debian" "$out"
@@ -105,6 +110,7 @@ finish() { # PACKAGE [SHARED_OBJECT...]
     { cat "$work/gencontrol.log" >&2; return 1; }
   local name
   name=$1_${version}_$(sed -n 's/^Architecture: //p' "$root/DEBIAN/control").deb
+  rm -f "$out/$1"_*.deb  # of an earlier commit
   dpkg-deb --root-owner-group --threads-max=1 -Zxz "-z${NERF_XZ_LEVEL:-6}" --build "$root" \
     "$out/$name" >/dev/null
   made+=("$name")
@@ -114,6 +120,9 @@ made=()
 add_program nerfd nerfd
 add_service nerfd
 manual nerfd nerfd 8 "server of neural radiance fields"
+mkdir -p "$work/nerfd/usr/share/nerfd/monitoring"
+cp -r "$source"/monitoring/{dashboards,rules,prometheus.yaml} \
+  "$work/nerfd/usr/share/nerfd/monitoring"
 finish nerfd "$work/nerfd/usr/lib/nerfd/bin/nerfd"
 
 add_program nerf-worker nerf-worker

@@ -55,7 +55,8 @@ for package in ./*.deb; do # unpacked once
 done
 field() { dpkg-deb -f "$1"_*.deb "$2"; }
 has nerfd usr/bin/nerfd usr/lib/nerfd/bin/nerfd lib/systemd/system/nerfd.service \
-  usr/lib/sysusers.d/nerfd.conf usr/share/man/man8/nerfd.8.gz etc/default/nerfd
+  usr/lib/sysusers.d/nerfd.conf usr/share/man/man8/nerfd.8.gz etc/default/nerfd \
+  usr/share/nerfd/monitoring/{rules/nerfd.alerts.yaml,dashboards/overview.json,prometheus.yaml}
 has nerf-worker usr/bin/nerf-worker lib/systemd/system/nerf-worker.service \
   usr/lib/nerfd/worker-token
 has nerf-engine usr/bin/nerf-engine usr/share/man/man1/nerf-engine.1.gz
@@ -63,6 +64,16 @@ has nerfctl usr/bin/nerfctl usr/share/man/man1/nerfctl.1.gz usr/share/nerfd/exam
   usr/share/bash-completion/completions/nerfctl
 has python3-nerfd usr/lib/python3/dist-packages/nerfd/{client,aio}.py \
   usr/lib/python3/dist-packages/nerfd/{py.typed,_proto/nerf/v1/job_service_pb2.py}
+# Of a later commit, the version is later, which apt goes by.
+if seconds=$(git -C "$source" log -1 --format=%ct 2>/dev/null); then
+  now=$(field nerfd Version)
+  earlier=${now%%+*}+git$(date -ud "@$((seconds - 1))" +%Y%m%d.%H%M%S).fffffff
+  dpkg --compare-versions "$now" gt "$earlier" || fail "$now is no upgrade of $earlier"
+fi
+# One version of each package is left in the folder: `apt install ./*.deb` takes all that it has.
+touch nerfd_0.1.0_amd64.deb
+"$source/scripts/package.sh" "$build" "$PWD" >/dev/null
+[ "$(ls nerfd_*.deb | wc -l)" = 1 ] || fail "packages of an earlier build stay"
 for package in nerf-worker nerf-engine; do
   [[ "$(field "$package" Recommends)" == *colmap*ffmpeg* ]] || fail "$package: COLMAP or ffmpeg"
   [[ "$(field "$package" Depends)" != *torch* ]] || fail "$package needs LibTorch"
