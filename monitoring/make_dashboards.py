@@ -60,8 +60,8 @@ DASHBOARDS = {
         ("Attempts ended in an hour", "short", 12,
          [("{{result}}", "sum by (result) (increase(nerfd_job_attempts_total[1h]))")]),
         ("Pose jobs by state", "short", 12, [("{{state}}", "sum by (state) (nerfd_pose_jobs)")]),
-        ("Time of pose jobs, from their start", "s", 12,
-         quantiles("nerfd_pose_job_duration_seconds", "result")),
+        ("Time of jobs, from their start on a worker", "s", 12,
+         quantiles("nerfd_job_duration_seconds", "kind")),
         ("Leases held", "short", 12, [("leases", "nerfd_leases")]),
         ("Leases expired, writes fenced, in an hour", "short", 12,
          [("expired", "increase(nerfd_lease_expirations_total[1h])"),
@@ -163,7 +163,9 @@ def panel(number, x, y, title, unit, width, targets):
         "title": title.lstrip("#"),
         "datasource": source,
         "gridPos": {"x": x, "y": y, "w": width, "h": HEIGHT // 2 if single else HEIGHT},
-        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+        # What a panel shows before its first event, in place of "No data".
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0, "noValue": "none yet"},
+                        "overrides": []},
         "options": {} if single else {
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
             "tooltip": {"mode": "multi", "sort": "desc"}},

@@ -77,8 +77,8 @@ struct ServerMetrics::Families {
         jobs_finished(
             NewCounter(r, "nerfd_jobs_finished_total", "Jobs that reached a final state.")),
         pose_jobs(NewGauge(r, "nerfd_pose_jobs", "Pose jobs in the store, by state.")),
-        pose_seconds(NewHistogram(r, "nerfd_pose_job_duration_seconds",
-                                  "Time from a pose job's start on a worker to its end.")),
+        job_seconds(NewHistogram(r, "nerfd_job_duration_seconds",
+                                 "Time from a job's start on a worker to its end.")),
         pose_matches(NewHistogram(r, "nerfd_pose_matches_per_second",
                                   "Features that an ended pose job looked up per second.")),
         queue_jobs(NewGauge(r, "nerfd_queue_jobs", "Jobs that wait for a worker.")),
@@ -155,7 +155,9 @@ struct ServerMetrics::Families {
     }
     for (const char* state : kPoseJobStates) pose_jobs.Add({{"state", state}});
     for (const char* result : {"succeeded", "failed", "cancelled"}) {
-      pose_seconds.Add({{"result", result}}, kQueueSeconds);
+      for (const char* kind : {"training", "render", "pose", "export"}) {
+        job_seconds.Add({{"kind", kind}, {"result", result}}, kQueueSeconds);
+      }
     }
     pose_matches.Add({}, kMatchesPerSecond);
     for (const char* reason : kFailureReasons) {
@@ -197,7 +199,7 @@ struct ServerMetrics::Families {
   Family<Counter>& jobs_created;
   Family<Counter>& jobs_finished;
   Family<Gauge>& pose_jobs;
-  Family<Histogram>& pose_seconds;
+  Family<Histogram>& job_seconds;
   Family<Histogram>& pose_matches;
   Family<Gauge>& queue_jobs;
   Family<Gauge>& queue_oldest_age;
@@ -283,10 +285,13 @@ void ServerMetrics::JobFinished(std::string_view project, std::string_view resul
       .Increment();
 }
 
-void ServerMetrics::PoseJobFinished(std::string_view result, double seconds,
-                                    double matches_per_second) {
-  families_->pose_seconds.Add({{"result", std::string(result)}}, kQueueSeconds)
+void ServerMetrics::JobRan(std::string_view kind, std::string_view result, double seconds) {
+  families_->job_seconds
+      .Add({{"kind", std::string(kind)}, {"result", std::string(result)}}, kQueueSeconds)
       .Observe(Amount(seconds));
+}
+
+void ServerMetrics::PosesMatched(double matches_per_second) {
   if (Amount(matches_per_second) > 0) {
     families_->pose_matches.Add({}, kMatchesPerSecond).Observe(matches_per_second);
   }

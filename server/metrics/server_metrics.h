@@ -48,9 +48,11 @@ class ServerMetrics {
   void StoreCommitted(double seconds);
   void StoreCommitFailed();
 
-  // A pose job ended, so long after a worker first began; `matches_per_second`: how fast pairs of
-  // photographs were matched. 0: not known.
-  void PoseJobFinished(std::string_view result, double seconds, double matches_per_second);
+  // A job that a worker had begun ended so long after that; `kind` is training, render, pose or
+  // export.
+  void JobRan(std::string_view kind, std::string_view result, double seconds);
+  // How fast an ended pose job matched pairs of photographs. 0: not known.
+  void PosesMatched(double matches_per_second);
 
   // Gauges, set periodically. Jobs by (project, state); a series that is missing later becomes 0.
   void SetJobs(const std::map<std::pair<std::string, std::string>, size_t>& jobs);

@@ -7,8 +7,10 @@ METRICS_FILE is what /metrics answered. Fails where
 - the server exposes a metric that docs/run/metrics.md lacks, or with another type;
 - docs/run/metrics.md names a metric that neither the server exposes nor its sources name;
 - a rule or a panel reads a metric or a recorded series that is nowhere;
+- a panel has no words for a series that no event has begun yet;
 - gpu_series.txt, which stands in for GPU workers, differs from docs/run/metrics.md.
 """
+import json
 import pathlib
 import re
 import subprocess
@@ -44,6 +46,10 @@ def main():
             wrong.append(f"monitoring: nothing is called {name}")
     for name in sorted(set(re.findall(r"\bnerfd:\w+:\w+", rules + panels)) - recorded):
         wrong.append(f"monitoring: nothing records {name}")
+    for file in sorted((source / "monitoring/dashboards").glob("*.json")):
+        for panel in json.loads(file.read_text())["panels"]:
+            if not panel["fieldConfig"]["defaults"].get("noValue"):
+                wrong.append(f"{file.name}: {panel['title']} says \"No data\" in a new install")
     stand_in = (source / "tests/deploy/gpu_series.txt").read_text()
     shown = {(name, tuple(re.findall(r'(\w+)="', labels)))
              for name, labels in re.findall(r"^(\w+)\{(.*)\}", stand_in, re.M)}

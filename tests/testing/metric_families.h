@@ -10,7 +10,7 @@ inline constexpr const char* kMetricFamilies[] = {
     "nerfd_jobs_created_total",
     "nerfd_jobs_finished_total",
     "nerfd_pose_jobs",
-    "nerfd_pose_job_duration_seconds",
+    "nerfd_job_duration_seconds",
     "nerfd_pose_matches_per_second",
     "nerfd_queue_jobs",
     "nerfd_queue_oldest_job_age_seconds",

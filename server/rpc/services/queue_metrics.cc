@@ -19,12 +19,15 @@ std::string LowerCase(std::string_view text) {
 void QueueMetrics::OnJobCreated(const Job& job) { metrics_.JobCreated(job.key.project); }
 
 void QueueMetrics::OnJobFinished(const Job& job) {
-  metrics_.JobFinished(job.key.project, LowerCase(JobStateName(job.state)), job.error.reason);
-  if (!TraitsOf(job).makes_scene) return;
-  const bool has_begun = job.start_time != absl::InfinitePast();
-  metrics_.PoseJobFinished(LowerCase(JobStateName(job.state)),
-                           has_begun ? absl::ToDoubleSeconds(job.end_time - job.start_time) : 0,
-                           job.progress.pose().matches_per_second());
+  const std::string result = LowerCase(JobStateName(job.state));
+  metrics_.JobFinished(job.key.project, result, job.error.reason);
+  if (job.start_time != absl::InfinitePast()) {
+    metrics_.JobRan(LowerCase(TraitsOf(job).name), result,
+                    absl::ToDoubleSeconds(job.end_time - job.start_time));
+  }
+  if (TraitsOf(job).makes_scene) {
+    metrics_.PosesMatched(job.progress.pose().matches_per_second());
+  }
 }
 
 void QueueMetrics::OnAttemptEnded(const Job& job, std::string_view result) {

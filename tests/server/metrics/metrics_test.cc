@@ -47,7 +47,8 @@ class MetricsTest : public testing::Test {
   void Exercise() {
     metrics_.JobCreated("default");
     metrics_.JobFinished("default", "failed", "TRAINING_DIVERGED");
-    metrics_.PoseJobFinished("failed", 95, 2e5);
+    metrics_.JobRan("export", "failed", 95);
+    metrics_.PosesMatched(2e5);
     metrics_.SetPoseJobs({{"RUNNING", 2}});
     metrics_.AttemptEnded("completed");
     metrics_.JobLeftQueue(45);
