@@ -9,7 +9,7 @@ namespace nerf {
 
 // The form of log lines from now on: text (logging.h), or json with one object per line:
 //   {"time":"2026-11-20T10:02:11.412Z","level":"info","program":"nerfd","message":"job created",
-//    "job":"j-7f3k2c81"}
+//    "job":"j-7f3k2c81","step":200}
 // InvalidArgument for every other word. Call after InitLogging, before threads start.
 absl::Status SetLogFormat(std::string_view format);
 

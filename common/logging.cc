@@ -188,7 +188,8 @@ std::string LineOf(std::string_view message, const std::vector<LogField>& fields
   if (IsJson()) {
     line = fmt::format("\"message\":{}", JsonString(message));
     for (const LogField& field : fields) {
-      line += fmt::format(",{}:{}", JsonString(field.key), JsonString(field.value));
+      line += fmt::format(",{}:{}", JsonString(field.key),
+                          field.is_number ? field.value : JsonString(field.value));
     }
     return line;
   }

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/status/status.h"
 
@@ -15,10 +17,22 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // One key=value of a log line. The value is whatever fmt can print.
 struct LogField {
   template <typename Value>
-  LogField(std::string_view key, const Value& value) : key(key), value(fmt::to_string(value)) {}
+  LogField(std::string_view key, const Value& value)
+      : key(key), value(fmt::to_string(value)), is_number(IsNumber(value)) {}
 
   std::string_view key;
   std::string value;
+  bool is_number;  // one that JSON can write, or a bool
+
+ private:
+  template <typename Value>
+  static bool IsNumber(const Value& value) {
+    if constexpr (std::is_floating_point_v<Value>) {
+      return std::isfinite(value);
+    } else {
+      return std::is_integral_v<Value> && !std::is_same_v<Value, char>;
+    }
+  }
 };
 
 // Sends log lines of this process to stderr, each as

@@ -187,8 +187,9 @@ std::vector<std::string> UnknownFlags(const CLI::App& app, const std::vector<std
   return texts;
 }
 
-// CLI11's "--threads: Value 2000 not in range 0 to 1024" and "--listen: 1 required TEXT missing" in
-// the words of our own errors. Others stay unchanged.
+// CLI11's "--threads: Value 2000 not in range 0 to 1024", "--listen: 1 required TEXT missing" and
+// "--limit: At Most 1 required but received 2" in the words of our own errors. Others stay
+// unchanged.
 std::string InOurWords(const std::string& text) {
   constexpr std::string_view kValue = ": Value ", kRange = " not in range ";
   constexpr std::string_view kRequired = ": 1 required ", kMissing = " missing";
@@ -202,6 +203,11 @@ std::string InOurWords(const std::string& text) {
   const size_t required = text.find(kRequired);
   if (required != text.npos && text.ends_with(kMissing)) {
     return text.substr(0, required) + " needs a value";
+  }
+  constexpr std::string_view kAtMost = ": At Most 1 required but received ";
+  if (const size_t at_most = text.find(kAtMost); at_most != text.npos) {
+    return fmt::format("{} is given {} times, and can be given once", text.substr(0, at_most),
+                       text.substr(at_most + kAtMost.size()));
   }
   return text;
 }

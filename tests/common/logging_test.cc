@@ -1,6 +1,7 @@
 #include "common/logging.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <thread>
@@ -47,13 +48,19 @@ TEST(LoggingTest, JsonLinesAreObjectsWhateverTheirValues) {
   ASSERT_THAT(InitLogging("prog", "info"), IsOk());
   ASSERT_THAT(SetLogFormat("json"), IsOk());
   testing::internal::CaptureStderr();
-  LogInfo("a \"b\"", {{"c", "\n\xff\xc3\xa9"}, {"n", 3}});
+  LogInfo("a \"b\"", {{"c", "\n\xff\xc3\xa9"},
+                      {"n", 3},
+                      {"x", 0.25},
+                      {"digits", "3"},
+                      {"nan", std::nan("")},
+                      {"is_it", true}});
   const std::string written = testing::internal::GetCapturedStderr();
   ASSERT_THAT(SetLogFormat("text"), IsOk());
   EXPECT_THAT(written, testing::StartsWith("{\"time\":\""));
   EXPECT_THAT(written, testing::EndsWith(
                            "\"level\":\"info\",\"program\":\"prog\",\"message\":\"a "
-                           "\\\"b\\\"\",\"c\":\"\\u000a\xef\xbf\xbd\xc3\xa9\",\"n\":\"3\"}\n"));
+                           "\\\"b\\\"\",\"c\":\"\\u000a\xef\xbf\xbd\xc3\xa9\",\"n\":3,\"x\":0.25,"
+                           "\"digits\":\"3\",\"nan\":\"nan\",\"is_it\":true}\n"));
   EXPECT_THAT(SetLogFormat("xml"), StatusIs(absl::StatusCode::kInvalidArgument, "xml"));
 }
 

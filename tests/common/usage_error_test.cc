@@ -120,6 +120,14 @@ TEST(UsageErrorTest, EveryWrongFlagAndValueIsNamed) {
       "no such flag: '--foo'");
 }
 
+TEST(UsageErrorTest, FlagThatIsGivenTwiceIsSaidInPlainWords) {
+  CLI::App app("", "nerfctl");
+  int limit = 0;
+  app.add_option("--limit", limit);
+  EXPECT_EQ(TextFor(app, {"2", "--limit", "1", "--limit"}),
+            "--limit is given 2 times, and can be given once");
+}
+
 TEST(UsageErrorTest, FarFetchedNamesAreNotProposed) {
   CLI::App app("", "nerf-engine");
   std::string text;
