@@ -268,15 +268,17 @@ void Session::SayWhatExists(const ErrorReason& why) {
   }
 }
 
-void Session::SayGrants() {
+void Session::SayGrants(const ErrorReason& why) {
   const auto stub = Stub<v1::AdminService>();
   const auto access =
       Call(*stub, &v1::AdminService::Stub::GetAccess, v1::GetAccessRequest(), absl::Seconds(5));
   if (!access.ok() || access->grants().empty()) return;
-  SayError(
-      fmt::format("  the token is {}; --project names another project, and `nerfctl login` "
-                  "keeps another token",
-                  GrantsText(*access)));
+  // Another project helps a token that may do it there.
+  const auto role = why.metadata.find("role");
+  const bool may_elsewhere = role == why.metadata.end() || HasRole(*access, role->second);
+  SayError(fmt::format("  the token is {}; {}`nerfctl login` keeps another token",
+                       GrantsText(*access),
+                       may_elsewhere ? "--project names another project, and " : ""));
 }
 
 bool Session::SayIfJob(const std::string& model) {
@@ -333,7 +335,7 @@ int Session::Fail(const absl::Status& status) {
     }
   }
   if (absl::IsPermissionDenied(status) && why.has_value() && why->reason == reason::kAccessDenied) {
-    SayGrants();
+    SayGrants(*why);
   }
   if (absl::IsUnauthenticated(status) && why.has_value() && why->reason.starts_with("TOKEN_")) {
     SayError("  `nerfctl login` keeps a token; a server's admin.token is in its data folder");

@@ -123,7 +123,7 @@ class Session {
   // resources, and the id that is most like it.
   void SayWhatExists(const ErrorReason& why);
   // After ACCESS_DENIED: says what the token is for.
-  void SayGrants();
+  void SayGrants(const ErrorReason& why);
   // If no model has the id but a job does: names the job's newest checkpoint and returns true.
   bool SayIfJob(const std::string& model);
 

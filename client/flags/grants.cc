@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "client/flags/names.h"
 #include "client/flags/text_format.h"
@@ -19,6 +21,16 @@ std::string GrantsText(const v1::Access& access) {
                     absl::AsciiStrToLower(v1::Token::Role_Name(grant.role())), PlainText(where));
   }
   return text;
+}
+
+bool HasRole(const v1::Access& access, std::string_view role) {
+  const auto rank = [](std::string_view name) {
+    return name == "viewer" ? 1 : name == "editor" ? 2 : name == "admin" ? 3 : 0;
+  };
+  return std::any_of(access.grants().begin(), access.grants().end(), [&](const auto& grant) {
+    const std::string name = absl::AsciiStrToLower(v1::Token::Role_Name(grant.role()));
+    return name == role || (rank(role) > 0 && rank(name) >= rank(role));
+  });
 }
 
 std::string OnlyProject(const v1::Access& access) {

@@ -18,10 +18,24 @@ bool Covers(const Grant& grant, const ResourceRef& resource) {
   return resource.name.starts_with(grant.resource + "/");
 }
 
-absl::Status Denied(const Principal& principal, std::string_view method, std::string_view what) {
-  return WithReason(absl::PermissionDeniedError(
-                        fmt::format("{} may not call {}{}", principal.name, method, what)),
-                    reason::kAccessDenied);
+// The least of the roles that may call a method.
+std::string_view NeededRole(Roles roles) {
+  constexpr std::pair<Role, std::string_view> kNames[] = {{Role::kViewer, "viewer"},
+                                                          {Role::kEditor, "editor"},
+                                                          {Role::kAdmin, "admin"},
+                                                          {Role::kWorker, "worker"}};
+  for (const auto& [role, name] : kNames) {
+    if ((roles & static_cast<Roles>(role)) != 0) return name;
+  }
+  return "";
+}
+
+absl::Status Denied(const Principal& principal, const MethodPolicy& policy, std::string_view what) {
+  const std::string_view role = NeededRole(policy.roles);
+  return WithReason(
+      absl::PermissionDeniedError(fmt::format("{} may not call {}{}: it needs the role {}",
+                                              principal.name, policy.method, what, role)),
+      reason::kAccessDenied, {{"role", std::string(role)}});
 }
 
 }  // namespace
@@ -47,7 +61,11 @@ absl::StatusOr<Principal> AccessControl::Authenticate(std::string_view token) co
 
 absl::Status Authorize(const Principal& principal, const MethodPolicy* policy,
                        std::span<const ResourceRef> resources) {
-  if (policy == nullptr) return Denied(principal, "a method without a policy", "");
+  if (policy == nullptr) {
+    return WithReason(absl::PermissionDeniedError(
+                          fmt::format("{} may not call a method without a policy", principal.name)),
+                      reason::kAccessDenied);
+  }
   if (policy->scope == Scope::kCaller) return absl::OkStatus();
   const auto has_role = [&](const Grant& grant) {
     return (policy->roles & static_cast<Roles>(grant.role)) != 0;
@@ -58,14 +76,14 @@ absl::Status Authorize(const Principal& principal, const MethodPolicy* policy,
     });
   };
   if (policy->scope == Scope::kServer) {
-    return may_reach({}) ? absl::OkStatus() : Denied(principal, policy->method, "");
+    return may_reach({}) ? absl::OkStatus() : Denied(principal, *policy, " for every project");
   }
   if (std::none_of(principal.grants.begin(), principal.grants.end(), has_role)) {
-    return Denied(principal, policy->method, "");
+    return Denied(principal, *policy, "");
   }
   for (const ResourceRef& resource : resources) {
     if (may_reach(resource)) continue;
-    return Denied(principal, policy->method,
+    return Denied(principal, *policy,
                   resource.name.empty()
                       ? std::string(" for every project")
                       : fmt::format(" on {} (or it might not exist)", resource.name));

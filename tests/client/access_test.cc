@@ -108,6 +108,15 @@ TEST_F(AccessTest, DeniedCallSaysWhatTheTokenIsFor) {
   EXPECT_EQ(result.exit_code, kDenied);
   EXPECT_THAT(result.err, HasSubstr("\n  the token is viewer of lab; --project names another"));
 
+  state_.errors["ListJobs"] = {
+      WithReason(absl::PermissionDeniedError("tokens/t-1 may not call X: it needs the role editor"),
+                 reason::kAccessDenied, {{"role", "editor"}})};
+  result = Run({"job", "ls"});
+  EXPECT_THAT(result.err,
+              HasSubstr("it needs the role editor (ACCESS_DENIED)\n  the token is viewer of lab; "
+                        "`nerfctl login` keeps another token"))
+      << "no project helps a viewer";
+
   state_.errors["ListJobs"] = {denied};
   state_.errors["GetAccess"] = {absl::UnimplementedError("an older server")};
   result = Run({"job", "ls"});

@@ -49,6 +49,25 @@ TEST(AccessControlTest, RolesReachTheirOwnProjectAlone) {
   EXPECT_FALSE(May(Of(Role::kAdmin, "a"), kToken)) << "a token for every project";
 }
 
+TEST(AccessControlTest, RefusalSaysWhichRoleIsNeeded) {
+  const ResourceRef mine = ResourceOf("projects/a/jobs/j"), other = ResourceOf("projects/b/jobs/j");
+  const auto refusal = [](const Principal& principal, std::string_view method,
+                          const ResourceRef& resource) {
+    return Authorize(principal, FindMethodPolicy(method), {&resource, 1});
+  };
+  const absl::Status viewer = refusal(Of(Role::kViewer, "a"), kChange, mine);
+  EXPECT_EQ(viewer.message(),
+            "someone may not call nerf.v1.JobService/CancelJob: it needs the role editor");
+  EXPECT_EQ(GetReason(viewer)->metadata.at("role"), "editor");
+  EXPECT_EQ(refusal(Of(Role::kEditor, "a"), kChange, other).message(),
+            "someone may not call nerf.v1.JobService/CancelJob on projects/b/jobs/j (or it might "
+            "not exist): it needs the role editor");
+  EXPECT_EQ(refusal(Of(Role::kAdmin, "a"), kServer, {}).message(),
+            "someone may not call nerf.v1.AdminService/ListWorkers for every project: it needs the "
+            "role viewer");
+  EXPECT_EQ(GetReason(refusal(Of(Role::kAdmin), kWork, {}))->metadata.at("role"), "worker");
+}
+
 TEST(AccessControlTest, WorkersWorkAndOthersDoNot) {
   EXPECT_TRUE(May(Of(Role::kWorker), kWork));
   EXPECT_FALSE(May(Of(Role::kAdmin), kWork));
