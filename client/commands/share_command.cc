@@ -49,10 +49,20 @@ struct NewShare {
 
 // The page's address; empty where it is not known.
 std::string PageOf(const Session& session, std::string page) {
-  if (page.empty()) return FindLocalPage(session.flags().server);
+  if (page.empty()) return FindSharedPage(session.flags().server);
   if (page.find('#') != std::string::npos) page.erase(page.find('#'));
   if (!page.ends_with('/')) page += '/';
   return page;
+}
+
+// "127.0.0.1:8080" of "http://127.0.0.1:8080/".
+std::string HostOf(std::string_view page) {
+  constexpr std::string_view kSlashes = "://";
+  const size_t scheme = page.find(kSlashes);
+  if (scheme == page.npos) return "";
+  page.remove_prefix(scheme + kSlashes.size());
+  const std::string host(page.substr(0, page.find('/')));
+  return host.find(':') == host.npos ? host + ":" : host;
 }
 
 int Create(Session& session, const NewShare& wanted) {
@@ -84,6 +94,11 @@ int Create(Session& session, const NewShare& wanted) {
   session.Say(fmt::format("{}: expires {}; this is the only time that it is shown{}",
                           PlainText(ShortName(made->name())), ExpiryText(*made, printer.now),
                           page.empty() ? "; put the page's address before it" : ""));
+  if (IsLoopbackAddress(HostOf(page))) {
+    session.Say(
+        "  it opens on this computer alone: name the page's address for others with --page, or "
+        "for all links with `nerfd --web-origin`");
+  }
   return kOk;
 }
 

@@ -110,4 +110,10 @@ std::string FindLocalPage(std::string_view address) {
   return data_dir.ok() ? ServedAddress(*data_dir, "page") : "";
 }
 
+std::string FindSharedPage(std::string_view address) {
+  const absl::StatusOr<std::string> data_dir = FindLocalServer(address);
+  const std::string shared = data_dir.ok() ? ServedAddress(*data_dir, "shared_page") : "";
+  return shared.empty() ? FindLocalPage(address) : shared;
+}
+
 }  // namespace nerf

@@ -25,6 +25,8 @@ absl::StatusOr<std::string> FindLocalServer(std::string_view address);
 // The URL of that nerfd's page, http://HOST:PORT/ or https; empty if it serves none or is not
 // found.
 std::string FindLocalPage(std::string_view address);
+// The URL at which others reach it, by nerfd's --web-origin; FindLocalPage without one.
+std::string FindSharedPage(std::string_view address);
 
 // True for addresses that only this machine serves: 127.0.0.0/8, [::1], localhost, unix:PATH, and
 // lists of them.

@@ -106,9 +106,9 @@ absl::Status DataDir::WriteAddresses(const ServedAddresses& addresses) {
       File("nerfd.ports"),
       fmt::format(
           "{{\"pid\":{},\"grpc\":\"{}\",\"metrics\":\"{}\",\"web\":\"{}\",\"health\":\"{}\","
-          "\"page\":\"{}\"}}\n",
+          "\"page\":\"{}\",\"shared_page\":\"{}\"}}\n",
           getpid(), JsonEscaped(addresses.grpc), addresses.metrics, addresses.web,
-          JsonEscaped(addresses.health), addresses.page));
+          JsonEscaped(addresses.health), addresses.page, addresses.shared_page));
 }
 
 void DataDir::RemoveAddresses() { unlink(File("nerfd.ports").c_str()); }

@@ -17,6 +17,7 @@ struct ServedAddresses {
   std::string web = {};     // host:port; empty without a web server
   std::string health = {};  // host:port or unix:PATH; empty: none
   std::string page = {};    // https://host:port/ or http://host:port/, of `web` from this machine
+  std::string shared_page = {};  // the page's URL for others; empty if no flag names it
 };
 
 // nerfd's data folder, locked by one process at a time. The lock ends with the process.

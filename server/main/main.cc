@@ -155,6 +155,11 @@ absl::Status Announce(const ServerFlags& flags, const Server& server, DataDir& d
     served.page =
         fmt::format("{}://{}/", UsesTls(flags.tls) ? "https" : "http", ConnectAddress(web_address));
     PrintPageLink(served.page, data);
+    // Without the token: pages of another site could read it.
+    if (!flags.web_origins.empty()) {
+      served.shared_page = flags.web_origins.front() + "/";
+      std::printf("nerfd: shares open on %s\n", served.shared_page.c_str());
+    }
   }
   if (server.health != nullptr) {
     ListenAddress health_address = *ParseListenAddress("--health-listen", flags.health_listen);

@@ -33,7 +33,8 @@ void AddListenOptions(CLI::App& app, ServerFlags* flags) {
       ->capture_default_str();
   app.add_option("--web-origin", flags->web_origins,
                  "Other site whose pages may call, such as https://nerf.example.com; its host is "
-                 "also accepted as a name of this server. May be repeated")
+                 "also accepted as a name of this server. May be repeated; links of shares begin "
+                 "with the first")
       ->envname("NERFD_WEB_ORIGIN")
       ->take_all()
       ->delimiter(',');

@@ -1022,6 +1022,12 @@ TEST_F(ServiceTest, ShareIsMadeListedAndRevoked) {
   ASSERT_EQ(made.exit_code, kOk) << made.err;
   EXPECT_EQ(made.out, "https://n.example/x/#share=s3cret\n");
   EXPECT_THAT(made.err, HasSubstr("sh-fake: expires in 16"));
+  EXPECT_THAT(made.err, Not(HasSubstr("this computer alone")));
+  for (const char* page : {"http://127.0.0.1:8080/", "https://localhost"}) {
+    EXPECT_THAT(Run({"share", "create", "mic", "--page", page}).err,
+                HasSubstr("it opens on this computer alone: name the page's address"));
+  }
+  state_.create_share.resize(1);
   ASSERT_EQ(state_.create_share.size(), 1u);
   EXPECT_EQ(state_.create_share[0].parent(), "projects/default/models/mic");
   EXPECT_EQ(state_.create_share[0].share().display_name(), "museum");

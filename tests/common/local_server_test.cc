@@ -45,6 +45,12 @@ TEST_F(LocalServerTest, PageIsFoundWhereOneIsServed) {
       << R"({"pid":1,"grpc":"127.0.0.1:50051","page":"https://127.0.0.1:8080/"})";
   EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "https://127.0.0.1:8080/");
   EXPECT_EQ(FindLocalPage("127.0.0.1:50052"), "");
+  EXPECT_EQ(FindSharedPage("127.0.0.1:50051"), "https://127.0.0.1:8080/");
+  std::ofstream(data_ + "/nerfd.ports")
+      << R"({"pid":1,"grpc":"127.0.0.1:50051","page":"https://127.0.0.1:8080/",)"
+         R"("shared_page":"https://nerf.example.com/"})";
+  EXPECT_EQ(FindSharedPage("127.0.0.1:50051"), "https://nerf.example.com/");
+  EXPECT_EQ(FindLocalPage("127.0.0.1:50051"), "https://127.0.0.1:8080/");
 }
 
 TEST_F(LocalServerTest, NoteLeadsToTheFolderBySeveralNamesUntilForgotten) {

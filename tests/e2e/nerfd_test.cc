@@ -207,6 +207,7 @@ TEST_F(NerfdTest, ServesThePageAndCallsFromBrowsers) {
   const std::string address = nerfd.WaitForAddress("web");
   ASSERT_NE(address, "") << nerfd.errors();
   EXPECT_THAT(nerfd.output(), HasSubstr("page on http://" + address + "/\n"));
+  EXPECT_THAT(nerfd.output(), HasSubstr("shares open on https://nerf.example.com/\n"));
   const int port = std::stoi(address.substr(address.rfind(':') + 1));
   const std::string job = QueueJob(nerfd.WaitForAddress());
 
