@@ -6,7 +6,7 @@
 METRICS_FILE is what /metrics answered. Fails where
 - the server exposes a metric that docs/run/metrics.md lacks, or with another type;
 - docs/run/metrics.md names a metric that neither the server exposes nor its sources name;
-- a rule or a panel reads a metric or a recorded series that is nowhere;
+- a rule, a panel or a query of that page reads a metric or a recorded series that is nowhere;
 - a panel has no words for a series that no event has begun yet;
 - gpu_series.txt, which stands in for GPU workers, differs from docs/run/metrics.md.
 """
@@ -23,7 +23,9 @@ SUFFIX = re.compile(r"_(bucket|sum|count)$")
 def main():
     source = pathlib.Path(sys.argv[1])
     exposed = dict(re.findall(r"^# TYPE (\S+) (\S+)", pathlib.Path(sys.argv[2]).read_text(), re.M))
-    rows = ROW.findall((source / "docs/run/metrics.md").read_text())
+    page = (source / "docs/run/metrics.md").read_text()
+    rows = ROW.findall(page)
+    queries = re.search(r"^```promql\n(.*?)^```", page, re.M | re.S)[1]
     documented = {name: kind for name, kind, _ in rows}
     in_sources = set()
     for file in (source / "server").rglob("*.cc"):
@@ -41,7 +43,8 @@ def main():
     recorded = set(re.findall(r"record: (\S+)", rules))
     panels = subprocess.run([sys.executable, source / "monitoring/make_dashboards.py", "--exprs"],
                             check=True, capture_output=True, text=True).stdout
-    for name in sorted(set(re.findall(r"(?<![:\w])(?:nerfd|grpc_server|process)_\w+", rules + panels))):
+    read = re.findall(r"(?<![:\w])(?:nerfd|grpc_server|process)_\w+", rules + panels + queries)
+    for name in sorted(set(read)):
         if SUFFIX.sub("", name) not in documented and name not in documented:
             wrong.append(f"monitoring: nothing is called {name}")
     for name in sorted(set(re.findall(r"\bnerfd:\w+:\w+", rules + panels)) - recorded):

@@ -147,6 +147,9 @@ def queries_of(source):
     recorded = re.findall(r"record: (\S+)",
                           (source / "monitoring/rules/nerfd.recording.yaml").read_text())
     queries = {f"recorded {name}": name for name in recorded}
+    page = (source / "docs/run/metrics.md").read_text()
+    for line in re.search(r"^```promql\n(.*?)^```", page, re.M | re.S)[1].splitlines():
+        queries[f"metrics.md: {line}"] = line.split("  #")[0]
     for line in panels:
         board, panel, expression = line.split("\t")
         queries[f"{board} / {panel}: {expression}"] = expression.replace(
