@@ -119,13 +119,15 @@ constexpr std::array kPolicies = {
     Reads("nerf.v1.ViewService/UpdateView", kName),
 
     MethodPolicy{"nerf.v1.AdminService/ListWorkers", kReaders, Scope::kServer},
-    MethodPolicy{"nerf.v1.AdminService/DrainWorker", kAdmins, Scope::kServer, true},
-    MethodPolicy{"nerf.v1.AdminService/UndrainWorker", kAdmins, Scope::kServer, true},
+    MethodPolicy{"nerf.v1.AdminService/DrainWorker", kAdmins, Scope::kServer, true, {}, "name"},
+    MethodPolicy{"nerf.v1.AdminService/UndrainWorker", kAdmins, Scope::kServer, true, {}, "name"},
     MethodPolicy{"nerf.v1.AdminService/ListProjects", kAdmins, Scope::kServer},
     Reads("nerf.v1.AdminService/GetProject", kName),
     // Quotas protect the server, so a project's own admins do not set them.
-    MethodPolicy{"nerf.v1.AdminService/UpdateProject", kAdmins, Scope::kServer, true},
-    MethodPolicy{"nerf.v1.AdminService/BackupStore", kAdmins, Scope::kServer, true},
+    MethodPolicy{
+        "nerf.v1.AdminService/UpdateProject", kAdmins, Scope::kServer, true, {}, "project.name"},
+    MethodPolicy{
+        "nerf.v1.AdminService/BackupStore", kAdmins, Scope::kServer, true, {}, "backup_id"},
     MethodPolicy{"nerf.v1.AdminService/GetAccess", kEverybody, Scope::kCaller},
     MethodPolicy{"nerf.v1.AdminService/CreateToken",
                  kAdmins,
@@ -138,7 +140,7 @@ constexpr std::array kPolicies = {
                  false,
                  {{"project", EmptyField::kEveryProject}}},
     // Only the handler knows which project a token belongs to.
-    MethodPolicy{"nerf.v1.AdminService/DeleteToken", kAdmins, Scope::kProject, true},
+    MethodPolicy{"nerf.v1.AdminService/DeleteToken", kAdmins, Scope::kProject, true, {}, "name"},
 
     MethodPolicy{"nerf.v1.WorkerService/Synchronize", kWorkers, Scope::kServer},
     MethodPolicy{"nerf.v1.WorkerService/CommitCheckpoint", kWorkers, Scope::kServer},

@@ -33,6 +33,8 @@ struct MethodPolicy {
   Scope scope = Scope::kProject;
   bool is_change = false;  // logged with its principal
   ResourceField fields[kMaxResourceFields] = {};
+  // A field with a name that is logged, too, and that nobody's rights depend on.
+  std::string_view logged_field = {};
 };
 
 // nullptr for methods without a policy, which nobody may call.

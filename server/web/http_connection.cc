@@ -208,6 +208,8 @@ void HttpConnection::OnHeader(const ErrorCode& error) {
 
 std::optional<HttpResponse> HttpConnection::TakeHead() {
   const auto& message = parser_->get();
+  ErrorCode ignored;  // of a peer that is gone
+  head_.peer = stream_.socket().remote_endpoint(ignored).address().to_string();
   head_.method = std::string(message.method_string());
   const std::string target(message.target());
   for (const auto& field : message) {

@@ -21,6 +21,7 @@ struct HttpRequestHead {
   std::string path;     // from '/', without the query
   std::string query;    // after '?'; empty without one
   HttpHeaders headers;  // names in lower case
+  std::string peer;     // the client's IP address
 
   // The value of the first header of that name (lower case); empty without one.
   std::string_view Header(std::string_view name) const;

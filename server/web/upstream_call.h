@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/web_peer.h"
 
 namespace nerf {
 
@@ -76,10 +77,10 @@ class UpstreamCall {
   const std::shared_ptr<State> state_;
 };
 
-// The headers that a call passes on: the caller's credentials and the trace.
+// The headers that a call passes on, the caller's credentials and the trace, and its address.
 template <typename Head>
 std::vector<std::pair<std::string, std::string>> ForwardedMetadata(const Head& head) {
-  std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<std::pair<std::string, std::string>> metadata = {{kWebPeerMetadata, head.peer}};
   for (const char* name : {"authorization", "traceparent"}) {
     const std::string value(head.Header(name));
     // gRPC aborts the process if a value is not printable ASCII.

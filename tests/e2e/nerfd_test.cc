@@ -12,6 +12,7 @@
 #include "common/rpc/blob_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
+#include "nerf/v1/admin_service.grpc.pb.h"
 #include "nerf/v1/job_service.grpc.pb.h"
 #include "nerf/v1/scene_service.grpc.pb.h"
 #include "nerf/v1/worker_service.grpc.pb.h"
@@ -164,6 +165,47 @@ TEST_F(NerfdTest, ChangesAreLoggedWithWhoMadeThem) {
               testing::ContainsRegex("change principal=admin.token "
                                      "method=nerf.v1.JobService/CreateJob .*code=OK"));
   EXPECT_THAT(nerfd.errors(), testing::Not(HasSubstr("JobService/Get")));
+}
+
+// Who, what, which, from where: also of what no project owns, and of a refusal.
+TEST_F(NerfdTest, LogNamesWhatWasChangedAndWhoWasRefused) {
+  NerfdProcess nerfd(dir_.path(), {"--no-local-worker"});
+  const std::string address = nerfd.WaitForAddress();
+  ASSERT_NE(address, "") << nerfd.errors();
+  const auto stub = v1::AdminService::NewStub(MakeChannel({.address = address}));
+  using Stub = v1::AdminService::Stub;
+  const std::string admin = OwnerToken(address);
+  v1::CreateTokenRequest wanted;
+  wanted.mutable_token()->set_role(v1::Token::VIEWER);
+  wanted.mutable_token()->set_project("projects/lab");
+  v1::Token viewer;
+  ASSERT_THAT(Call(*stub, &Stub::CreateToken, wanted, &viewer, admin), IsOk());
+  v1::UpdateProjectRequest update;
+  update.mutable_project()->set_name("projects/lab");
+  update.mutable_project()->mutable_quota()->set_max_queued_jobs(3);
+  update.mutable_update_mask()->add_paths("quota.max_queued_jobs");
+  v1::Project project;
+  ASSERT_THAT(Call(*stub, &Stub::UpdateProject, update, &project, admin), IsOk());
+  EXPECT_THAT(Call(*stub, &Stub::UpdateProject, update, &project, viewer.secret()),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+  const std::string web = nerfd.WaitForAddress("web");
+  const WebAnswer refused = WebClient(std::stoi(web.substr(web.rfind(':') + 1)))
+                                .Ask(HttpRequest("POST", "/nerf.v1.AdminService/BackupStore",
+                                                 "Authorization: Bearer " + viewer.secret() +
+                                                     "\r\nContent-Type: application/json\r\n",
+                                                 "{}"));
+  EXPECT_EQ(refused.status, 403);
+  nerfd.Kill(SIGTERM);
+  ASSERT_EQ(nerfd.Wait(kLong), 0);
+  const std::string log = nerfd.errors();
+  EXPECT_THAT(log, testing::ContainsRegex("CreateToken resource=\"projects/lab " + viewer.name() +
+                                          "\" peer=ipv4:127.0.0.1:[0-9]+ code=OK"));
+  EXPECT_THAT(log, testing::ContainsRegex("UpdateProject resource=projects/lab peer=ipv4:"));
+  EXPECT_THAT(log,
+              testing::ContainsRegex("call .*UpdateProject code=PERMISSION_DENIED .*principal=" +
+                                     viewer.name() + " peer=ipv4:127.* refusal=.*role admin"));
+  EXPECT_THAT(log, testing::ContainsRegex("BackupStore code=PERMISSION_DENIED .*principal=" +
+                                          viewer.name() + " peer=web:127.0.0.1 "));
 }
 
 TEST_F(NerfdTest, WithTlsProgramsOfItsMachineUseItsSocketAndFiguresStayPlain) {

@@ -25,21 +25,6 @@ std::string TokenIn(std::string_view value) {
   return is_bearer ? std::string(value.substr(kBearer.size())) : std::string();
 }
 
-// The text at a path such as "job.training.scene"; empty where it is not set.
-std::string TextAt(const google::protobuf::Message& request, std::string_view path) {
-  const google::protobuf::Message* message = &request;
-  while (true) {
-    const size_t dot = path.find('.');
-    const auto* field = message->GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
-    if (field == nullptr) return "";
-    if (dot == std::string_view::npos) {
-      return message->GetReflection()->GetString(*message, field);
-    }
-    message = &message->GetReflection()->GetMessage(*message, field);
-    path.remove_prefix(dot + 1);
-  }
-}
-
 }  // namespace
 
 std::string_view MetadataOf(const grpc::CallbackServerContext& context, std::string_view key) {
@@ -61,8 +46,22 @@ absl::StatusOr<Principal> Authorizer::Authenticate(
     const grpc::CallbackServerContext& context) const {
   absl::StatusOr<Principal> principal = access_.Authenticate(TokenOf(context));
   if (!principal.ok()) return Counted(principal.status());
-  if (on_known_) on_known_(context.peer());
+  if (on_known_) on_known_(context, *principal);
   return principal;
+}
+
+std::string TextAt(const google::protobuf::Message& whole, std::string_view path) {
+  const google::protobuf::Message* message = &whole;
+  while (true) {
+    const size_t dot = path.find('.');
+    const auto* field = message->GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
+    if (field == nullptr) return "";
+    if (dot == std::string_view::npos) {
+      return message->GetReflection()->GetString(*message, field);
+    }
+    message = &message->GetReflection()->GetMessage(*message, field);
+    path.remove_prefix(dot + 1);
+  }
 }
 
 std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,

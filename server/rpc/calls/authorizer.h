@@ -24,9 +24,9 @@ namespace nerf {
 class Authorizer {
  public:
   using OnRefused = std::function<void(std::string_view reason)>;
-  using OnKnown = std::function<void(const std::string& peer)>;
-  // `access` outlives it. `on_refused` is told the reason of each refused call, `on_known` the peer
-  // of each one with a valid token, as grpc::ServerContext names it; both from any thread.
+  using OnKnown = std::function<void(const grpc::CallbackServerContext&, const Principal&)>;
+  // `access` outlives it. `on_refused` is told the reason of each refused call, `on_known` of
+  // each one with a valid token, and whom it is from; both from any thread.
   explicit Authorizer(const AccessControl* access, OnRefused on_refused = {}, OnKnown on_known = {})
       : access_(*access), on_refused_(std::move(on_refused)), on_known_(std::move(on_known)) {}
 
@@ -64,6 +64,9 @@ class Authorizer {
 // The resources that a request names in the fields of its method's policy.
 std::vector<ResourceRef> ResourcesOf(const MethodPolicy& policy,
                                      const google::protobuf::Message& request);
+
+// The text at a path of fields such as "job.training.scene"; empty where it is not set.
+std::string TextAt(const google::protobuf::Message& whole, std::string_view path);
 
 // The value of a metadata entry; empty without one.
 std::string_view MetadataOf(const grpc::CallbackServerContext& context, std::string_view key);

@@ -8,18 +8,23 @@
 
 namespace nerf {
 
-void LogChange(std::string_view method, const Principal& principal, const v1::CallOrigin& origin,
-               const google::protobuf::Message& request, const absl::Status& status) {
+void LogChange(std::string_view method, const Principal& principal, std::string_view peer,
+               const v1::CallOrigin& origin, const google::protobuf::Message& request,
+               const google::protobuf::Message* made, const absl::Status& status) {
   const MethodPolicy* policy = FindMethodPolicy(method);
   if (policy == nullptr || !policy->is_change) return;
   std::string names;
-  for (const ResourceRef& resource : ResourcesOf(*policy, request)) {
-    if (!names.empty()) names += ' ';
-    names += resource.name;
-  }
+  const auto add = [&names](std::string_view name) {
+    if (!names.empty() && !name.empty()) names += ' ';
+    names += name;
+  };
+  for (const ResourceRef& resource : ResourcesOf(*policy, request)) add(resource.name);
+  if (!policy->logged_field.empty()) add(TextAt(request, policy->logged_field));
+  if (made != nullptr && status.ok()) add(TextAt(*made, "name"));
   LogInfo("change", {{"principal", principal.name},
                      {"method", std::string(method)},
                      {"resource", names},
+                     {"peer", peer},
                      {"code", absl::StatusCodeToString(status.code())},
                      {"request_id", origin.request_id()},
                      {"traceparent", origin.traceparent()}});

@@ -19,10 +19,12 @@ namespace nerf {
 // Answers a unary call: checks permission, runs `body` (which fills the response and returns a
 // Status; it may take the Principal) in the method's lane of the executor, and finishes with what
 // it returned. A call that was cancelled before its turn came is not executed, and one is refused
-// while too many wait for theirs.
+// while too many wait for theirs. `made` is the response with the name of a new resource, for the
+// log; null where none is made.
 template <typename Request, typename Body>
 UnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view method,
-                          CallContext* context, const Request& request, Body body) {
+                          CallContext* context, const Request& request, Body body,
+                          const google::protobuf::Message* made = nullptr) {
   UnaryReactor* reactor = context->DefaultReactor();
   absl::StatusOr<Principal> principal = services.authorizer.Check(method, *context, request);
   if (!principal.ok()) {
@@ -34,7 +36,7 @@ UnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view metho
       method.starts_with("nerf.v1.WorkerService/") ? 0 : 1 + request.ByteSizeLong();
   const bool posted = services.executor.TryPost(
       LaneOf(method), byte_size,
-      [reactor, context, method, &request, origins = services.origins,
+      [reactor, context, method, made, &request, origins = services.origins,
        principal = *std::move(principal), body = std::move(body)]() mutable {
         if (context->IsCancelled()) {
           return reactor->Finish(grpc::Status(grpc::CANCELLED, "the caller is gone"));
@@ -45,7 +47,8 @@ UnaryReactor* AnswerUnary(const ServiceContext& services, std::string_view metho
         } else {
           status = body();
         }
-        LogChange(method, principal, origins->Of(context), request, status);
+        LogChange(method, principal, origins->CallerOf(context).peer, origins->Of(context), request,
+                  made, status);
         reactor->Finish(ToGrpcStatus(status));
       });
   if (!posted) reactor->Finish(ToGrpcStatus(TooManyCalls()));

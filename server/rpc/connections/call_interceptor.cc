@@ -14,11 +14,15 @@
 #include "absl/status/status.h"
 #include "common/logging.h"
 #include "common/trace_context.h"
+#include "common/web_peer.h"
 
 namespace nerf {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
+
+constexpr std::string_view kInProcess = "unknown";  // gRPC names no peer within a process
+constexpr size_t kMaxRefusalBytes = 300;            // it may quote the request
 
 class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
@@ -44,6 +48,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     const int code = code_.load();
     metrics_.Handled(code, seconds);
+    const Caller caller = origins_.CallerOf(call_);
     origins_.Drop(call_);
     if (peer_.has_value()) connections_.Ended(*peer_);
     guard_.Ended();
@@ -53,7 +58,10 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
          {"trace_id", trace_id_},
          {"method", method_},
          {"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code))},
-         {"seconds", seconds}});
+         {"seconds", seconds},
+         {"principal", caller.principal},
+         {"peer", caller.peer},
+         {"refusal", refusal_}});
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
@@ -75,6 +83,9 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
       code_ = status.error_code();
+      if (code_ == grpc::UNAUTHENTICATED || code_ == grpc::PERMISSION_DENIED) {
+        refusal_ = status.error_message().substr(0, kMaxRefusalBytes);
+      }
       if (status.error_code() == grpc::INTERNAL || status.error_code() == grpc::UNKNOWN) {
         LogError("call failed with an internal error", {{"request_id", request_id_},
                                                         {"trace_id", trace_id_},
@@ -101,8 +112,15 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     v1::CallOrigin origin;
     origin.set_traceparent(span.ToString());
     origin.set_request_id(request_id_);
-    origins_.Set(call_, std::move(origin));
-    peer_ = ConnectionTable::ParsePeer(call_->peer());
+    std::string peer = call_->peer();
+    peer_ = ConnectionTable::ParsePeer(peer);
+    if (metadata != nullptr && peer == kInProcess) {
+      const auto web = metadata->find(kWebPeerMetadata);
+      if (web != metadata->end()) {
+        peer = "web:" + std::string(web->second.data(), web->second.size());
+      }
+    }
+    origins_.Set(call_, std::move(origin), std::move(peer));
     if (peer_.has_value()) connections_.Began(*peer_);
   }
 
@@ -124,6 +142,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   std::optional<ConnectionTable::Peer> peer_;  // of a call by TCP
   const std::string request_id_;
   std::string trace_id_;  // set before the handler runs
+  std::string refusal_;   // what a caller without the right token was told
   const std::chrono::steady_clock::time_point start_;
   std::atomic<bool> has_message_{false};
   // Code of a call that ends without sending a status.

@@ -47,13 +47,16 @@ class AdminService final : public v1::AdminService::CallbackService {
 
   UnaryReactor* CreateToken(CallContext* context, const v1::CreateTokenRequest* request,
                             v1::Token* response) override {
-    return AnswerUnary(services_, "nerf.v1.AdminService/CreateToken", context, *request, [=, this] {
-      NERF_ASSIGN_OR_RETURN(const TokenRecord wanted, FromProto(*request));
-      NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
-      *response = ToProto(made.record);
-      response->set_secret(made.secret);
-      return absl::OkStatus();
-    });
+    return AnswerUnary(
+        services_, "nerf.v1.AdminService/CreateToken", context, *request,
+        [=, this] {
+          NERF_ASSIGN_OR_RETURN(const TokenRecord wanted, FromProto(*request));
+          NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
+          *response = ToProto(made.record);
+          response->set_secret(made.secret);
+          return absl::OkStatus();
+        },
+        response);
   }
 
   UnaryReactor* ListTokens(CallContext* context, const v1::ListTokensRequest* request,

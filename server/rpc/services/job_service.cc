@@ -144,13 +144,16 @@ class JobService final : public v1::JobService::CallbackService {
   template <typename Request, typename MakeSpec>
   UnaryReactor* AnswerCreate(std::string_view method, CallContext* context, const Request* request,
                              v1::Job* response, MakeSpec make_spec, bool validate_only = false) {
-    return AnswerUnary(services_, method, context, *request, [=, this] {
-      NERF_ASSIGN_OR_RETURN(JobSpec spec, make_spec());
-      spec.origin = services_.origins->Of(context);
-      NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec, validate_only));
-      *response = JobConverter(services_).ToProto(job, /*whole=*/true);
-      return absl::OkStatus();
-    });
+    return AnswerUnary(
+        services_, method, context, *request,
+        [=, this] {
+          NERF_ASSIGN_OR_RETURN(JobSpec spec, make_spec());
+          spec.origin = services_.origins->Of(context);
+          NERF_ASSIGN_OR_RETURN(const Job job, services_.queue.Create(spec, validate_only));
+          *response = JobConverter(services_).ToProto(job, /*whole=*/true);
+          return absl::OkStatus();
+        },
+        response);
   }
 
   const ServiceContext& services_;

@@ -57,7 +57,8 @@ class ModelService final : public v1::ModelService::CallbackService {
   UnaryReactor* PromoteCheckpoint(CallContext* context, const v1::PromoteCheckpointRequest* request,
                                   v1::Model* response) override {
     return AnswerUnary(
-        services_, "nerf.v1.ModelService/PromoteCheckpoint", context, *request, [=, this] {
+        services_, "nerf.v1.ModelService/PromoteCheckpoint", context, *request,
+        [=, this] {
           NERF_ASSIGN_OR_RETURN(const ModelSpec spec, FromProto(*request));
           // Shares of a model that had this id, and that retention deleted.
           const ResourceKey key{spec.project, spec.id};
@@ -67,7 +68,8 @@ class ModelService final : public v1::ModelService::CallbackService {
           NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Promote(spec));
           *response = ToProto(model);
           return absl::OkStatus();
-        });
+        },
+        response);
   }
 
   UnaryReactor* GetModel(CallContext* context, const v1::GetModelRequest* request,
@@ -117,25 +119,28 @@ class ModelService final : public v1::ModelService::CallbackService {
 
   UnaryReactor* CreateShare(CallContext* context, const v1::CreateShareRequest* request,
                             v1::Share* response) override {
-    return AnswerUnary(services_, "nerf.v1.ModelService/CreateShare", context, *request, [=, this] {
-      NERF_ASSIGN_OR_RETURN(TokenRecord wanted, FromProto(*request));
-      NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", wanted.resource));
-      NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Get(key));
-      if (const std::string& name = request->share().export_job(); !name.empty()) {
-        NERF_ASSIGN_OR_RETURN(const ResourceKey job, ParseJobName("share.export_job", name));
-        NERF_ASSIGN_OR_RETURN(const Job made, services_.queue.Get(job));
-        NERF_RETURN_IF_ERROR(AddExport(model, made, &wanted));
-      }
-      NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
-      // It may have been deleted meanwhile, before there was a share to delete.
-      if (const absl::Status status = services_.models.Get(key).status(); !status.ok()) {
-        services_.tokens.Delete(made.record.id, made.record.resource).IgnoreError();
-        return status;
-      }
-      *response = ToShare(made.record);
-      response->set_secret(made.secret);
-      return absl::OkStatus();
-    });
+    return AnswerUnary(
+        services_, "nerf.v1.ModelService/CreateShare", context, *request,
+        [=, this] {
+          NERF_ASSIGN_OR_RETURN(TokenRecord wanted, FromProto(*request));
+          NERF_ASSIGN_OR_RETURN(const ResourceKey key, ParseModelName("parent", wanted.resource));
+          NERF_ASSIGN_OR_RETURN(const ModelRecord model, services_.models.Get(key));
+          if (const std::string& name = request->share().export_job(); !name.empty()) {
+            NERF_ASSIGN_OR_RETURN(const ResourceKey job, ParseJobName("share.export_job", name));
+            NERF_ASSIGN_OR_RETURN(const Job made, services_.queue.Get(job));
+            NERF_RETURN_IF_ERROR(AddExport(model, made, &wanted));
+          }
+          NERF_ASSIGN_OR_RETURN(const auto made, services_.tokens.Create(wanted));
+          // It may have been deleted meanwhile, before there was a share to delete.
+          if (const absl::Status status = services_.models.Get(key).status(); !status.ok()) {
+            services_.tokens.Delete(made.record.id, made.record.resource).IgnoreError();
+            return status;
+          }
+          *response = ToShare(made.record);
+          response->set_secret(made.secret);
+          return absl::OkStatus();
+        },
+        response);
   }
 
   UnaryReactor* ListShares(CallContext* context, const v1::ListSharesRequest* request,

@@ -97,8 +97,9 @@ struct RpcServer::State {
         call_guard(&connections, d.clock),
         authorizer(
             d.access, [metrics = d.metrics](std::string_view why) { metrics->AuthFailed(why); },
-            [this](const std::string& peer) {
-              if (const auto known = ConnectionTable::ParsePeer(peer)) {
+            [this](const grpc::CallbackServerContext& call, const Principal& principal) {
+              origins.SetPrincipal(&call, principal.name);
+              if (const auto known = ConnectionTable::ParsePeer(call.peer())) {
                 connections.ShowedToken(*known);
               }
             }),

@@ -54,13 +54,16 @@ class SceneService final : public v1::SceneService::CallbackService {
 
   UnaryReactor* CreateScene(CallContext* context, const v1::CreateSceneRequest* request,
                             v1::Scene* response) override {
-    return AnswerUnary(services_, "nerf.v1.SceneService/CreateScene", context, *request, [=, this] {
-      NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
-      NERF_RETURN_IF_ERROR(RequireOwned(services_.blob_owners, spec.project, spec.files));
-      NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Create(spec));
-      *response = ToProto(scene);
-      return absl::OkStatus();
-    });
+    return AnswerUnary(
+        services_, "nerf.v1.SceneService/CreateScene", context, *request,
+        [=, this] {
+          NERF_ASSIGN_OR_RETURN(const SceneSpec spec, FromProto(*request));
+          NERF_RETURN_IF_ERROR(RequireOwned(services_.blob_owners, spec.project, spec.files));
+          NERF_ASSIGN_OR_RETURN(const SceneRecord scene, services_.scenes.Create(spec));
+          *response = ToProto(scene);
+          return absl::OkStatus();
+        },
+        response);
   }
 
   UnaryReactor* GetScene(CallContext* context, const v1::GetSceneRequest* request,

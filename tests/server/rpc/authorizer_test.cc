@@ -139,10 +139,20 @@ TEST(AuthorizerTest, FieldsOfPoliciesAreTextsOfTheirRequests) {
     std::set<std::string> texts;
     ForEachText(*method->input_type(), "", 5,
                 [&](const std::string& path, const FieldDescriptor&) { texts.insert(path); });
+    const std::string_view logged = FindMethodPolicy(MethodName(*method))->logged_field;
+    EXPECT_TRUE(logged.empty() || texts.contains(std::string(logged))) << MethodName(*method);
     for (const ResourceField& field : FindMethodPolicy(MethodName(*method))->fields) {
       if (field.path.empty()) continue;
       EXPECT_EQ(texts.count(std::string(field.path)), 1U) << MethodName(*method) << field.path;
     }
+  }
+}
+
+// An audit needs to know what was changed, also where rights do not depend on it.
+TEST(AuthorizerTest, EveryChangeNamesWhatItChanges) {
+  for (const MethodPolicy& policy : MethodPolicies()) {
+    if (!policy.is_change) continue;
+    EXPECT_FALSE(policy.fields[0].path.empty() && policy.logged_field.empty()) << policy.method;
   }
 }
 
