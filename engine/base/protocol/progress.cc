@@ -72,6 +72,8 @@ void SetSummary(const TrainSummary& summary, JsonObject* object) {
   o["stall_fraction"] = JsonNumber(summary.stall_fraction);
   o["peak_rss_bytes"] = CountOrNumber(summary.peak_rss_bytes, true);
   if (summary.psnr.has_value()) o["psnr"] = JsonNumber(*summary.psnr);
+  if (summary.ssim.has_value()) o["ssim"] = JsonNumber(*summary.ssim);
+  if (summary.lpips.has_value()) o["lpips"] = JsonNumber(*summary.lpips);
   o["checkpoint"] = summary.checkpoint;
   o["model"] = summary.model;
 }
@@ -90,6 +92,8 @@ TrainSummary ReadSummary(KeyReader* reader) {
   summary.stall_fraction = number("stall_fraction");
   summary.peak_rss_bytes = number("peak_rss_bytes");
   summary.psnr = reader->Number("psnr", Need::kOptional);
+  summary.ssim = reader->Number("ssim", Need::kOptional);
+  summary.lpips = reader->Number("lpips", Need::kOptional);
   summary.checkpoint = reader->Text("checkpoint", Need::kOptional);
   summary.model = reader->Text("model", Need::kOptional);
   return summary;

@@ -86,7 +86,8 @@ struct TrainSummary {
   double peak_rss_bytes = 0;      // most memory of the process
   // dB over all test views. NaN if there are none; unset if nothing was evaluated.
   std::optional<double> psnr;
-  std::string checkpoint, model;  // files
+  std::optional<double> ssim, lpips;  // the same, where they are asked for
+  std::string checkpoint, model;      // files
 };
 void SetSummary(const TrainSummary& summary, JsonObject* object);
 // Only "step" is required. A psnr of null reads as unset.

@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +16,7 @@
 #include "engine/base/config/view_limits.h"
 #include "engine/base/protocol/json.h"
 #include "engine/program/commands/compared_scene.h"
+#include "engine/program/commands/evaluation_report.h"
 #include "engine/program/console/command.h"
 #include "engine/program/console/signal_watcher.h"
 #include "engine/program/console/view_progress.h"
@@ -28,96 +27,57 @@
 #include "engine/program/session/training_session.h"
 #include "engine/program/written_views/scene_match.h"
 #include "engine/scene/cameras/camera_file.h"
-#include "engine/scene/pictures/image_io.h"
 #include "engine/scene/read/scene_reader.h"
 #include "engine/scene/read/source.h"
 #include "engine/views/measure/camera_alignment.h"
 #include "engine/views/measure/evaluation.h"
-#include "engine/views/measure/lpips.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
 struct EvalFlags {
-  std::string model, dataset, split = "test", background, images, device = "cpu";
-  std::vector<std::string> lpips;  // files of weights
+  std::string model, dataset, split = "test", background, out, device = "cpu";
+  ScoreFlags scores;
   int threads = 0, test_every = 8;
   bool has_test_every = false, align = false, json = false, full_size = false;
 };
-
-absl::Status WriteNamedImage(const std::string& folder, const View& view, const ImageU8& image) {
-  std::string name = std::filesystem::path(view.file).replace_extension("").string();
-  for (char& c : name) {
-    if (c == '/' || c == '\\') c = '_';
-  }
-  return WritePng(folder + "/" + name + ".png", image);
-}
-
-// Views without a PSNR, of which every pixel is masked, come last.
-void SortWorstFirst(std::vector<ImageScore>* images) {
-  const auto rank = [](const ImageScore& image) {
-    return std::isnan(image.psnr) ? std::numeric_limits<double>::infinity() : image.psnr;
-  };
-  std::stable_sort(images->begin(), images->end(),
-                   [&](const ImageScore& a, const ImageScore& b) { return rank(a) < rank(b); });
-}
 
 // depth_error: median at the points and depths that training held out; NaN without any. lenses:
 // whose focal lengths the training found.
 void PrintResult(const EvaluationResult& result, double depth_error, Background background,
                  const std::vector<LensScale>& lenses, const EvalFlags& flags) {
-  const bool has_lpips = !flags.lpips.empty();
-  if (!flags.json) {
-    for (const LensScale& lens : lenses)
-      fmt::print("focal lengths found: {:.4f} of those stated\n", lens.scale);
-    for (const ImageScore& image : result.images) {
-      const std::string lpips = has_lpips ? fmt::format("{:.4f}  ", image.lpips) : "";
-      fmt::print("{:6.2f} dB  {:.4f}  {}{}\n", image.psnr, image.ssim, lpips, image.file);
-    }
-    if (!std::isnan(depth_error))
-      fmt::print("depth error {:.2f}% (median at the points held out)\n", 100 * depth_error);
-    if (const Specks& specks = result.specks; specks.n_pixels() > 0) {
-      fmt::print(
-          "specks: opacity {:.1e}, 99.9th percentile {:.3f} (of {} pixels that see nothing)\n",
-          specks.Mean(), specks.Percentile(0.999), specks.n_pixels());
-    }
-    if (has_lpips) fmt::print("LPIPS {:.4f}\n", result.lpips);
-    fmt::print("SSIM {:.4f}\nPSNR after color alignment {:.2f} dB\n", result.ssim,
-               result.psnr_color_aligned);
-    fmt::print("PSNR {:.2f} dB ({} background, {})\n", result.psnr, BackgroundName(background),
-               Counted(result.images.size(), flags.split + " view"));
-    return;
+  const bool has_lpips = !flags.scores.lpips.empty();
+  for (const LensScale& lens : lenses)
+    fmt::print("focal lengths found: {:.4f} of those stated\n", lens.scale);
+  for (const ImageScore& image : result.images) {
+    const std::string lpips = has_lpips ? fmt::format("{:.4f}  ", image.lpips) : "";
+    fmt::print("{:6.2f} dB  {:.4f}  {}{}\n", image.psnr, image.ssim, lpips, image.file);
   }
+  if (!std::isnan(depth_error))
+    fmt::print("depth error {:.2f}% (median at the points held out)\n", 100 * depth_error);
+  if (const Specks& specks = result.specks; specks.n_pixels() > 0) {
+    fmt::print("specks: opacity {:.1e}, 99.9th percentile {:.3f} (of {} pixels that see nothing)\n",
+               specks.Mean(), specks.Percentile(0.999), specks.n_pixels());
+  }
+  if (has_lpips) fmt::print("LPIPS {:.4f}\n", result.lpips);
+  fmt::print("SSIM {:.4f}\nPSNR after color alignment {:.2f} dB\n", result.ssim,
+             result.psnr_color_aligned);
+  fmt::print("PSNR {:.2f} dB ({} background, {})\n", result.psnr, BackgroundName(background),
+             Counted(result.images.size(), flags.split + " view"));
+}
+
+JsonObject ReportOf(const EvaluationResult& result, double depth_error, Background background,
+                    const std::vector<LensScale>& lenses, const EvalFlags& flags) {
   JsonObject line;
   line["event"] = "done";
-  line["psnr"] = JsonNumber(result.psnr);
-  line["ssim"] = JsonNumber(result.ssim);
-  line["psnr_color_aligned"] = JsonNumber(result.psnr_color_aligned);
-  if (has_lpips) line["lpips"] = JsonNumber(result.lpips);
-  line["images"] = result.images.size();
-  line["background"] = BackgroundName(background);
-  const Specks& specks = result.specks;
-  line["specks"] = {{"pixels", specks.n_pixels()},
-                    {"mean", JsonNumber(specks.Mean())},
-                    {"percentile_99_9", JsonNumber(specks.Percentile(0.999))}};
+  line["split"] = flags.split;
+  SetEvaluation(result, background, !flags.scores.lpips.empty(), &line);
   line["depth_error"] = JsonNumber(depth_error);
   JsonObject scales = JsonObject::array();
   for (const LensScale& lens : lenses) scales.push_back(JsonNumber(lens.scale));
   line["focal_scales"] = std::move(scales);
-  line["seconds_per_image"] = JsonNumber(result.seconds_per_image);
-  JsonObject per_image = JsonObject::array();
-  for (const ImageScore& image : result.images) {
-    JsonObject entry;
-    entry["file"] = image.file;
-    entry["psnr"] = JsonNumber(image.psnr);
-    entry["ssim"] = JsonNumber(image.ssim);
-    entry["psnr_color_aligned"] = JsonNumber(image.psnr_color_aligned);
-    if (has_lpips) entry["lpips"] = JsonNumber(image.lpips);
-    per_image.push_back(std::move(entry));
-  }
-  line["per_image"] = std::move(per_image);
-  fmt::print("{}", JsonLine(line));
+  return line;
 }
 
 // Says where the views are smaller than their files.
@@ -145,9 +105,11 @@ SceneOptions SceneOptionsOf(const EvalFlags& flags, const TrainConfig& trained, 
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
-  std::optional<Lpips> lpips;
-  if (!flags.lpips.empty()) {
-    NERF_ASSIGN_OR_RETURN(lpips, Lpips::Load(flags.lpips));
+  NERF_ASSIGN_OR_RETURN(const ScoreOutput scores, ScoreOutput::Open(flags.scores));
+  std::optional<MadeFolder> folder;
+  if (!flags.out.empty()) {
+    NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.out));
+    folder.emplace(std::move(made));
   }
   NERF_ASSIGN_OR_RETURN(std::unique_ptr<RenderDevice> device, NewRenderDevice(flags.device, &pool));
   NERF_ASSIGN_OR_RETURN(LoadedModel model,
@@ -170,12 +132,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   options.rays_per_pixel = RaysPerPixel(model.state.config);
   options.picture_pixel = MedianPixel(model.state.capture);
   options.with_color_alignment = true;
-  if (lpips.has_value()) options.lpips = &*lpips;
-  std::optional<MadeFolder> folder;
-  if (!flags.images.empty()) {
-    NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.images));
-    folder.emplace(std::move(made));
-  }
+  options.lpips = scores.lpips();
   if (!flags.json) SayReduction(flags, scene_options, views);
   if (flags.align) {
     const float distance = model.state.geometry.median_distance;
@@ -194,8 +151,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
                    forecast.expected);
   options.on_image = [&](const View& view, const ImageU8& image) -> absl::Status {
     progress->Add();
-    if (flags.images.empty()) return absl::OkStatus();
-    return WriteNamedImage(flags.images, view, image);
+    return scores.WriteView(view, image, options.background, options.alpha_is_mask);
   };
   absl::StatusOr<EvaluationResult> result =
       EvaluateViews(model.renderer.get(), views, options, &pool, clock, stop);
@@ -205,8 +161,12 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
       const double depth_error,
       MedianDepthError(model.renderer.get(), scene.train, scene.held_out_points, options, stop));
   SortWorstFirst(&result->images);
-  PrintResult(*result, depth_error, options.background, model.lenses, flags);
-  if (!flags.json) {
+  const JsonObject report = ReportOf(*result, depth_error, options.background, model.lenses, flags);
+  if (!flags.out.empty()) NERF_RETURN_IF_ERROR(WriteEvaluation(report, flags.out));
+  if (flags.json) {
+    fmt::print("{}", JsonLine(report));
+  } else {
+    PrintResult(*result, depth_error, options.background, model.lenses, flags);
     std::fflush(stdout);  // the figures come first
     const TrainedQuality quality =
         ComparedQuality(model.state, cameras, result->psnr, flags.dataset);
@@ -256,13 +216,8 @@ void AddEvalCommand(CLI::App* app, CommandBody* chosen) {
   command->add_flag("--align", flags->align,
                     "first move each camera to where its view agrees best, as after a training "
                     "with pose_rate");
-  command
-      ->add_option("--lpips", flags->lpips,
-                   "print LPIPS, too, with the weights in this file: AlexNet's and those of LPIPS "
-                   "0.1; twice where they are in two files")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  command->add_option("--images", flags->images, "write the rendered views to this folder");
+  command->add_option("--out", flags->out, "write what --json prints to eval.json in this folder");
+  AddScoreOptions(command, &flags->scores);
   command->add_option("--threads", flags->threads, "threads (default: one for each core)")
       ->check(CLI::Range(0, 1024));
   command->add_option("--device", flags->device, "cpu or cuda:N")->capture_default_str();

@@ -15,8 +15,10 @@
 #include "engine/base/config/start_rank.h"
 #include "engine/base/protocol/json.h"
 #include "engine/base/trace.h"
+#include "engine/program/commands/evaluation_report.h"
 #include "engine/program/commands/train_console.h"
 #include "engine/program/commands/train_flags.h"
+#include "engine/program/commands/training_record.h"
 #include "engine/program/console/command.h"
 #include "engine/program/console/reading_progress.h"
 #include "engine/program/console/signal_watcher.h"
@@ -85,6 +87,8 @@ void PrintSummary(const TrainSummary& summary, const TrainingSession& session,
     fmt::print("no test views, no PSNR\n");
   } else {
     const std::string reduced = ReductionText(session.reductions.test);
+    if (summary.lpips.has_value()) fmt::print("LPIPS {:.4f}\n", *summary.lpips);
+    fmt::print("SSIM {:.4f}\n", summary.ssim.value_or(kUnknownFigure));
     fmt::print("PSNR {:.2f} dB ({} background, {}{})\n", *summary.psnr,
                BackgroundName(begin.evaluation_background),
                Counted(session.scene.test.size(), "test view"),
@@ -203,6 +207,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const RealClock clock;
   ThreadPool pool(ThreadsOfRank(flags));
   NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
+  NERF_ASSIGN_OR_RETURN(const ScoreOutput scores, ScoreOutput::Open(flags.scores));
   std::unique_ptr<RankSession> ranks;  // null: this process alone
   if (flags.ranks.n_ranks > 1) {
     NERF_ASSIGN_OR_RETURN(ranks, RankSession::Open(flags.ranks));
@@ -228,10 +233,16 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   NERF_RETURN_IF_ERROR(CheckHasProfile(flags, s.state.config));  // a checkpoint has its own method
   if (!flags.torch_trace.empty()) s.step->StartProfile(kProfiledSteps);
   const std::unique_ptr<DeviceMonitor> monitor = NewDeviceMonitor(flags.device);
-  TrainConsole console(flags.out, ConsoleStyle(flags.json), monitor.get(), &clock);
+  TrainingRecord record(flags.out, s.state.step, flags.tensorboard, &clock);
+  TrainConsole console(flags.out, ConsoleStyle(flags.json), monitor.get(), &clock, &record);
   SayWhatBegins(flags, s, pool.n_threads(), &console);
   TrainingRunOptions options;
   options.evaluate = !flags.no_eval;
+  options.with_all_scores = true;
+  options.lpips = scores.lpips();
+  options.on_image = [&](const View& view, const ImageU8& image) {
+    return scores.WriteView(view, image, s.state.evaluation_background, s.scene.alpha_is_mask);
+  };
   options.trainer.batches_ahead = flags.ranks.BatchesAhead(s.pictures != nullptr);
   options.trainer.central_feed = flags.ranks.central_feed;
   options.trainer.render_device = device.get();
@@ -262,19 +273,25 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
     std::error_code ignored;
     std::filesystem::remove(s.pictures->path(), ignored);
   }
-  if (!flags.json) {
-    PrintSummary(result.summary, s, flags.dataset, console.psnr_train());
-    std::fflush(stdout);
-    fmt::print(stderr, "next: nerf-engine render {} --out {}\n", ShellWord(console.model()),
-               ShellWord(flags.out + "/views"));
-    return absl::OkStatus();
+  if (result.evaluation.has_value()) {
+    SortWorstFirst(&result.evaluation->images);
+    JsonObject report;
+    SetEvaluation(*result.evaluation, s.state.evaluation_background, scores.lpips() != nullptr,
+                  &report);
+    NERF_RETURN_IF_ERROR(WriteEvaluation(report, flags.out));
   }
   result.summary.checkpoint = console.checkpoint();
   result.summary.model = console.model();
   JsonObject line;
   line["event"] = "done";
   SetSummary(result.summary, &line);
-  fmt::print("{}", JsonLine(line));
+  console.PrintDone(line);
+  if (!flags.json) {
+    PrintSummary(result.summary, s, flags.dataset, console.psnr_train());
+    std::fflush(stdout);
+    fmt::print(stderr, "next: nerf-engine render {} --out {}\n", ShellWord(console.model()),
+               ShellWord(flags.out + "/views"));
+  }
   return absl::OkStatus();
 }
 

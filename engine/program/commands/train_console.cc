@@ -19,22 +19,24 @@ constexpr double kLogIntervalSeconds = 5;
 }  // namespace
 
 TrainConsole::TrainConsole(std::string out, ProgressStyle style, const DeviceMonitor* monitor,
-                           const Clock* clock)
+                           const Clock* clock, TrainingRecord* record)
     : out_(std::move(out)),
       style_(style),
       monitor_(monitor),
       clock_(clock),
+      record_(record),
       checkpoint_(out_ + "/checkpoint.safetensors"),
       model_(out_ + "/model.safetensors") {}
 
 void TrainConsole::OnProgress(const TrainProgress& progress) {
   psnr_train_ = progress.psnr_train;
+  TrainProgress with_device = progress;
+  if (monitor_ != nullptr) monitor_->Read(&with_device);
+  JsonObject line;
+  line["event"] = "progress";
+  SetProgress(with_device, &line);
+  Record(line);
   if (style_ == ProgressStyle::kJson) {
-    TrainProgress with_device = progress;
-    if (monitor_ != nullptr) monitor_->Read(&with_device);
-    JsonObject line;
-    line["event"] = "progress";
-    SetProgress(with_device, &line);
     PrintJson(line);
     return;
   }
@@ -53,12 +55,13 @@ void TrainConsole::OnProgress(const TrainProgress& progress) {
 absl::Status TrainConsole::OnPreview(const TrainPreview& preview) {
   const std::string path = fmt::format("{}/preview_{:06}.png", out_, preview.step);
   NERF_RETURN_IF_ERROR(WritePng(path, preview.image));
+  JsonObject line;
+  line["event"] = "preview";
+  line["step"] = preview.step;
+  line["psnr"] = JsonNumber(preview.psnr);
+  line["image"] = path;
+  Record(line);
   if (style_ == ProgressStyle::kJson) {
-    JsonObject line;
-    line["event"] = "preview";
-    line["step"] = preview.step;
-    line["psnr"] = JsonNumber(preview.psnr);
-    line["image"] = path;
     PrintJson(line);
   } else {
     PrintNote(fmt::format("preview {:.2f} dB  {}", preview.psnr, path));
@@ -108,6 +111,17 @@ void TrainConsole::OnEnd() {
 void TrainConsole::PrintNote(const std::string& text) const {
   const bool terminal = style_ == ProgressStyle::kTerminal;
   fmt::print(stderr, "{}{}\n", terminal ? "\r\x1b[K" : "", text);
+}
+
+void TrainConsole::PrintDone(const JsonObject& line) {
+  Record(line);
+  if (style_ == ProgressStyle::kJson) PrintJson(line);
+}
+
+void TrainConsole::Record(const JsonObject& line) {
+  // A full disk shall not end the training.
+  const absl::Status status = record_->Add(line);
+  if (!status.ok()) OnWarning("no further record: " + std::string(status.message()));
 }
 
 void TrainConsole::PrintJson(const JsonObject& line) const {

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "engine/base/protocol/json.h"
+#include "engine/program/commands/training_record.h"
 #include "engine/program/console/view_progress.h"
 #include "engine/program/device/device_monitor.h"
 #include "engine/program/session/training_run.h"
@@ -13,12 +14,12 @@
 namespace nerf {
 
 // Shows a training of the `train` command: progress for people on stderr, or JSON lines on stdout.
-// Writes previews, checkpoint and model into a folder.
+// Writes previews, checkpoint and model into a folder, and the curve into the record.
 class TrainConsole final : public TrainingRunObserver {
  public:
-  // monitor (of the device that trains, may be null) and clock outlive the console.
+  // monitor (of the device that trains, may be null), clock and record outlive the console.
   TrainConsole(std::string out, ProgressStyle style, const DeviceMonitor* monitor,
-               const Clock* clock);
+               const Clock* clock, TrainingRecord* record);
 
   void OnBegin(const TrainingSession&, Trainer* trainer) override { trainer_ = trainer; }
   void OnProgress(const TrainProgress& progress) override;
@@ -32,6 +33,8 @@ class TrainConsole final : public TrainingRunObserver {
 
   // A line on stderr that stays; the progress line of a terminal is cleared first.
   void PrintNote(const std::string& text) const;
+  // The training has ended: the last line of the record and, as JSON, of the output.
+  void PrintDone(const JsonObject& line);
 
   const std::string& checkpoint() const { return checkpoint_; }
   const std::string& model() const { return model_; }
@@ -39,11 +42,13 @@ class TrainConsole final : public TrainingRunObserver {
 
  private:
   void PrintJson(const JsonObject& line) const;
+  void Record(const JsonObject& line);
 
   const std::string out_;
   const ProgressStyle style_;
   const DeviceMonitor* const monitor_;
   const Clock* const clock_;
+  TrainingRecord* const record_;
   const std::string checkpoint_, model_;
   const Trainer* trainer_ = nullptr;
   double psnr_train_ = 0;

@@ -274,7 +274,10 @@ void AddRunOptions(CLI::App* command, TrainFlags* flags) {
                                "steps to this file, for chrome://tracing",
                                kProfiledSteps))
       ->check(named);
+  command->add_flag("--tensorboard", flags->tensorboard,
+                    "write the curve of metrics.jsonl for TensorBoard, too");
   command->add_flag("--no-eval", flags->no_eval, "no evaluation on the test views at the end");
+  AddScoreOptions(command, &flags->scores);
   command->add_flag("--json", flags->json, "one JSON object a line on stdout");
   command->add_flag_callback(
       "--help-settings",
@@ -331,7 +334,8 @@ void AddTrainFlags(CLI::App* command, TrainFlags* flags) {
       ->required();
   command->add_option(
       "--out", flags->out,
-      "folder for checkpoint, model and previews (default with --resume: the checkpoint's)");
+      "folder for checkpoint, model, previews, metrics.jsonl and eval.json (default with --resume: "
+      "the checkpoint's)");
   const std::vector<CLI::Option*> budget = AddBudgetOptions(command, flags);
   const std::vector<CLI::Option*> config = AddConfigOptions(command, flags);
   auto* stop_after =

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/config/train_config.h"
+#include "engine/program/commands/evaluation_report.h"
 #include "engine/program/console/command.h"
 #include "engine/program/session/rank_session.h"
 #include "engine/program/session/training_session.h"
@@ -24,7 +25,8 @@ struct TrainFlags {
   std::string resume, init, init_scope = "all", init_from;
   std::vector<std::string> settings;  // key=value
   double checkpoint_interval = 30;    // seconds
-  bool json = false, no_eval = false;
+  bool json = false, no_eval = false, tensorboard = false;
+  ScoreFlags scores;
   std::string trace, torch_trace;
   int max_side = -1, downscale = 0;
   ReadingFlags reading;

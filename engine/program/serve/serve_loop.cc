@@ -265,7 +265,9 @@ absl::Status ServeLoop::Train(const internal::Train& train, Job* job, Problems* 
   NERF_ASSIGN_OR_RETURN(TrainingRunResult result, std::move(run));
   if (result.outcome == TrainOutcome::kStopped) return absl::OkStatus();
   NERF_RETURN_IF_ERROR(job->AwaitFiles());
-  Send(DoneMessage(job->name(), result.summary, result.test_views));
+  Send(DoneMessage(
+      job->name(), result.summary,
+      result.evaluation.has_value() ? result.evaluation->images : std::vector<ImageScore>()));
   return absl::OkStatus();
 }
 

@@ -1,6 +1,5 @@
 #include "engine/program/session/training_run.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -26,24 +25,20 @@ TrainSummary SummaryOf(const TrainState& begin, const Trainer& trainer) {
   return summary;
 }
 
-// PSNR of the test views; the mean is NaN without any. Errors: Cancelled after a stop; those of the
-// observer.
+// Errors: Cancelled after a stop; those of the observer. Requires test views.
 absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Trainer& trainer,
+                                                   const TrainingRunOptions& run_options,
                                                    ThreadPool* pool, const Clock& clock,
                                                    TrainingRunObserver* observer,
                                                    std::stop_token stop) {
-  if (scene.test.empty()) {
-    EvaluationResult none;
-    none.psnr = std::numeric_limits<double>::quiet_NaN();
-    return none;
-  }
   EvaluationOptions options;
   options.alpha_is_mask = scene.alpha_is_mask;
   options.background = trainer.state().evaluation_background;
   options.min_transmittance = MinTransmittance(trainer.state().config);
   options.rays_per_pixel = RaysPerPixel(trainer.state().config);
   options.picture_pixel = MedianPixel(trainer.state().capture);
-  options.with_ssim = false;
+  options.with_ssim = options.with_color_alignment = run_options.with_all_scores;
+  options.lpips = run_options.lpips;
   const std::vector<LensScale> lenses = trainer.FoundLenses();
   options.lenses = lenses;
   const std::unique_ptr<SceneRenderer> renderer = trainer.NewRenderer();
@@ -52,15 +47,16 @@ absl::StatusOr<EvaluationResult> EvaluateTestViews(const Scene& scene, const Tra
   observer->OnEvaluationForecast(forecast);
   size_t n_done = 0;
   NERF_RETURN_IF_ERROR(observer->OnEvaluatedViews(n_done, scene.test.size()));
-  options.on_image = [&](const View&, const ImageU8&) {
+  options.on_image = [&](const View& view, const ImageU8& image) -> absl::Status {
+    if (run_options.on_image) NERF_RETURN_IF_ERROR(run_options.on_image(view, image));
     return observer->OnEvaluatedViews(++n_done, scene.test.size());
   };
   return EvaluateViews(renderer.get(), scene.test, options, pool, clock, stop);
 }
 
 absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& session, Trainer* trainer,
-                                                   bool evaluate, ThreadPool* pool,
-                                                   const Clock& clock,
+                                                   const TrainingRunOptions& options,
+                                                   ThreadPool* pool, const Clock& clock,
                                                    TrainingRunObserver* observer,
                                                    std::stop_token stop) {
   TrainingRunResult result;
@@ -73,17 +69,24 @@ absl::StatusOr<TrainingRunResult> TrainAndEvaluate(const TrainingSession& sessio
   NERF_ASSIGN_OR_RETURN(result.outcome, trainer->Run(stop));
   if (result.outcome == TrainOutcome::kStopped) return stopped();
   NERF_RETURN_IF_ERROR(observer->OnCheckpointDue());
-  std::optional<double> psnr;
-  if (evaluate) {
+  // A part shows its own share of the scene alone.
+  const bool evaluate =
+      options.evaluate && session.state.config.evaluate != 0 && session.step->Share().stride == 1;
+  if (evaluate && !session.scene.test.empty()) {
     absl::StatusOr<EvaluationResult> found =
-        EvaluateTestViews(session.scene, *trainer, pool, clock, observer, stop);
+        EvaluateTestViews(session.scene, *trainer, options, pool, clock, observer, stop);
     if (absl::IsCancelled(found.status())) return stopped();
     NERF_RETURN_IF_ERROR(found.status());
-    psnr = found->psnr;
-    result.test_views = std::move(found->images);
+    result.evaluation = *std::move(found);
   }
   result.summary = SummaryOf(session.state, *trainer);
-  result.summary.psnr = psnr;
+  if (!evaluate) return result;
+  const auto score = [&](double EvaluationResult::*mean) {
+    return result.evaluation.has_value() ? (*result.evaluation).*mean : kUnknownFigure;
+  };
+  result.summary.psnr = score(&EvaluationResult::psnr);
+  if (options.with_all_scores) result.summary.ssim = score(&EvaluationResult::ssim);
+  if (options.lpips != nullptr) result.summary.lpips = score(&EvaluationResult::lpips);
   return result;
 }
 
@@ -104,10 +107,7 @@ absl::StatusOr<TrainingRunResult> RunTraining(TrainingSession* session,
     TrainingRunObserver* observer;
     ~AtEnd() { observer->OnEnd(); }
   } at_end{observer};
-  // A part shows its own share of the scene alone.
-  const bool evaluate =
-      options.evaluate && session->state.config.evaluate != 0 && session->step->Share().stride == 1;
-  NERF_ASSIGN_OR_RETURN(TrainingRunResult result, TrainAndEvaluate(*session, &trainer, evaluate,
+  NERF_ASSIGN_OR_RETURN(TrainingRunResult result, TrainAndEvaluate(*session, &trainer, options,
                                                                    pool, *clock, observer, stop));
   result.step_traffic = trainer.step_traffic();
   trainer.EndRanks();

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "common/clock.h"
@@ -36,12 +37,16 @@ class TrainingRunObserver : public TrainerObserver {
 struct TrainingRunOptions {
   TrainerOptions trainer;
   bool evaluate = true;  // the test views at the end; not those of a part (StepShare)
+  // Scores besides PSNR, of `train`.
+  bool with_all_scores = false;  // SSIM, PSNR after color alignment
+  const Lpips* lpips = nullptr;  // outlives the run
+  std::function<absl::Status(const View&, const ImageU8&)> on_image;  // of the evaluation
 };
 
 struct TrainingRunResult {
   TrainOutcome outcome = TrainOutcome::kFinished;  // kStopped also for a stop in the evaluation
   TrainSummary summary;                            // psnr is unset after a stop; no file names
-  std::vector<ImageScore> test_views;              // of the evaluation, without SSIM
+  std::optional<EvaluationResult> evaluation;      // of the test views, if there are any
   GroupTraffic step_traffic;                       // between ranks, of the steps
 };
 

@@ -346,6 +346,65 @@ TEST_F(NerfEngineTest, HelpOfTrainShowsWhatIsTakenWhereNothingIsSaid) {
   }
 }
 
+// The lines of a metrics.jsonl.
+std::vector<Json> LinesOf(const std::string& text) {
+  std::vector<Json> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+TEST_F(NerfEngineTest, TrainingKeepsItsCurveAndItsScores) {
+  ASSERT_EQ(Run(Train("o", 40) + " --images " + (dir_ / "views")).code, 0);
+  const std::vector<Json> lines = LinesOf(Bytes("o/metrics.jsonl"));
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["event"], "progress");
+  EXPECT_TRUE(lines[0]["loss"].is_number());
+  EXPECT_GT(lines[0]["time"], 1.7e9);
+  EXPECT_EQ(lines.back()["event"], "done");
+  EXPECT_EQ(lines.back()["step"], 40);
+  EXPECT_TRUE(lines.back()["ssim"].is_number());
+  const Json scores = Json::parse(Bytes("o/eval.json"));
+  EXPECT_EQ(scores["psnr"], lines.back()["psnr"]);
+  EXPECT_EQ(scores["ssim"], lines.back()["ssim"]);
+  EXPECT_EQ(scores["per_image"].size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "views/photographs/test_r_0.png"));
+  ASSERT_EQ(Run("eval " + (dir_ / "o/model.safetensors") + " " + dataset_ + " --out " +
+                (dir_ / "scores/of"))
+                .code,
+            0);
+  const Json evaluated = Json::parse(Bytes("scores/of/eval.json"));
+  for (const char* key : {"psnr", "ssim", "psnr_color_aligned", "per_image", "background"})
+    EXPECT_EQ(evaluated[key], scores[key]) << key;
+  EXPECT_EQ(evaluated["split"], "test");
+}
+
+TEST_F(NerfEngineTest, CurveOfATrainingThatGoesOnHasEachStepOnce) {
+  ASSERT_EQ(Run(Train("o", 40) + " --stop-after 10 --tensorboard").code, 0);
+  // What came after the checkpoint, of a training that was killed.
+  std::ofstream(dir_ / "o/metrics.jsonl", std::ios::app)
+      << R"({"event":"progress","step":20,"loss":9})"
+      << "\n{\"event\":\"progr";
+  const std::string go_on =
+      "train " + dataset_ + " --threads 1 --resume " + (dir_ / "o/checkpoint.safetensors");
+  ASSERT_EQ(Run(go_on + " --tensorboard").code, 0);
+  std::vector<int> steps;
+  for (const Json& line : LinesOf(Bytes("o/metrics.jsonl"))) {
+    if (line["event"] == "progress") steps.push_back(line["step"]);
+  }
+  EXPECT_EQ(steps, (std::vector<int>{10, 40}));
+  const std::string curve = "o/events.out.tfevents.nerf-engine";
+  const std::string events = Bytes(curve);
+  size_t n_losses = 0;
+  for (size_t at = 0; (at = events.find("progress/loss", at)) != std::string::npos; ++at)
+    ++n_losses;
+  EXPECT_EQ(n_losses, 2u);
+  EXPECT_NE(events.find("done/psnr"), std::string::npos);
+  ASSERT_EQ(Run(Train("o", 4)).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / curve)) << "of the training that is overwritten";
+  EXPECT_EQ(LinesOf(Bytes("o/metrics.jsonl")).back()["step"], 4);
+}
+
 TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   const Outcome trained = Run(Train("o", 40) + " --json");
   ASSERT_EQ(trained.code, 0) << trained.err;
@@ -374,7 +433,14 @@ TEST_F(NerfEngineTest, TrainEvalRenderInspectAgree) {
   EXPECT_GE(score["psnr_color_aligned"], score["psnr"]);
   EXPECT_TRUE(score["specks"]["pixels"].is_number());
   EXPECT_LE(score["per_image"][0]["psnr"], score["per_image"][1]["psnr"]) << "the worst first";
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_ / "images"), {}), 2);
+  for (const char* name : {"test_r_0.png", "test_r_1.png"}) {
+    const auto view = DecodeImage(dir_ / "images/" + name);
+    const auto photograph = DecodeImage(dir_ / "images/photographs/" + name);
+    ASSERT_THAT(view, IsOk());
+    ASSERT_THAT(photograph, IsOk());
+    EXPECT_EQ(photograph->n_channels, 3) << "on the background";
+    EXPECT_EQ(photograph->width, view->width);
+  }
 
   const Outcome rendered =
       Run("render " + (dir_ / "o/model.safetensors") + " --orbit 2 --width 20 --out " +
