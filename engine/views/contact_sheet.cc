@@ -61,8 +61,8 @@ void CopyInto(const ImageU8& image, const SheetCell& cell, ImageU8* sheet) {
 using Picture = std::function<absl::StatusOr<ImageU8>(size_t)>;
 
 absl::StatusOr<ImageU8> MakeSheet(const std::vector<std::pair<int, int>>& sizes,
-                                  const Picture& picture) {
-  const SheetLayout layout = LayOutSheet(sizes);
+                                  const Picture& picture, int n_rows = 0) {
+  const SheetLayout layout = LayOutSheet(sizes, n_rows);
   ImageU8 sheet;
   sheet.width = layout.width;
   sheet.height = layout.height;
@@ -86,7 +86,7 @@ std::vector<size_t> ShownOf(size_t n) {
 
 }  // namespace
 
-SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes) {
+SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes, int n_rows) {
   SheetLayout layout;
   if (sizes.empty()) return layout;
   std::vector<double> aspects;
@@ -94,7 +94,8 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes) {
   const int n = static_cast<int>(sizes.size());
   int best_rows = 1;
   double best = 0;
-  for (int rows = 1; rows <= n; ++rows) {
+  if (n_rows > 0) best_rows = n_rows;
+  for (int rows = 1; rows <= n && n_rows == 0; ++rows) {
     const double shape = kMaxWidth / Total(RowHeights(aspects, CountsOf(n, rows), kMaxWidth));
     // Rows of equal counts look calmer: they may be further from the shape.
     const double off = std::abs(std::log(shape / kShape)) + (n % rows == 0 ? 0 : 0.6);
@@ -132,7 +133,8 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes) {
   return layout;
 }
 
-absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path) {
+absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path,
+                               int n_rows) {
   if (files.empty()) return absl::InvalidArgumentError("a contact sheet needs at least one image");
   const std::vector<size_t> shown = ShownOf(files.size());
   std::vector<std::pair<int, int>> sizes;
@@ -141,7 +143,8 @@ absl::Status WriteContactSheet(const std::vector<std::string>& files, const std:
     sizes.push_back({header.width, header.height});
   }
   NERF_ASSIGN_OR_RETURN(const ImageU8 sheet,
-                        MakeSheet(sizes, [&](size_t i) { return DecodeImage(files[shown[i]]); }));
+                        MakeSheet(
+                            sizes, [&](size_t i) { return DecodeImage(files[shown[i]]); }, n_rows));
   return WritePng(path, sheet);
 }
 

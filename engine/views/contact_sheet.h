@@ -19,16 +19,17 @@ struct SheetLayout {
   int width = 0, height = 0;
   std::vector<SheetCell> cells;
 };
-// `sizes`: width and height of each picture, at least 1.
-SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes);
+// `sizes`: width and height of each picture, at least 1. n_rows: 0 for the number that suits them.
+SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes, int n_rows = 0);
 
 // Of more pictures than this, a sheet shows so many, evenly spaced, with the first and the last.
 inline constexpr size_t kMaxSheetPictures = 100;
 
 // Writes one PNG at `path`, atomically, that shows the images `files` (PNG or JPEG, those
-// with alpha on white). Errors: InvalidArgument when there are no files; those of reading and
-// writing, naming the path.
-absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path);
+// with alpha on white). n_rows: as of LayOutSheet; not more than there are pictures. Errors:
+// InvalidArgument when there are no files; those of reading and writing, naming the path.
+absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path,
+                               int n_rows = 0);
 
 // The same of pictures in memory: RGB or RGBA.
 absl::StatusOr<ImageU8> ContactSheet(const std::vector<ImageU8>& pictures);

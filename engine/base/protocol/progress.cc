@@ -61,6 +61,14 @@ void SetProgress(const TrainProgress& progress, JsonObject* object) {
   }
 }
 
+TrainProgress ReadProgress(KeyReader* reader) {
+  TrainProgress progress;
+  progress.step = reader->Count("step", Need::kRequired);
+  for (const ProgressFigure& figure : kFigures)
+    progress.*figure.value = reader->Number(figure.name, Need::kOptional).value_or(kUnknownFigure);
+  return progress;
+}
+
 void SetSummary(const TrainSummary& summary, JsonObject* object) {
   JsonObject& o = *object;
   o["step"] = summary.step;

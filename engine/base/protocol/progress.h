@@ -76,6 +76,9 @@ std::span<const ProgressFigure> ProgressFigures();
 // Sets "step" and the figures on *object.
 void SetProgress(const TrainProgress& progress, JsonObject* object);
 
+// Only "step" is required; figures that are absent or null are unknown.
+TrainProgress ReadProgress(KeyReader* reader);
+
 // What a training that has ended comes to.
 struct TrainSummary {
   uint32_t step = 0;

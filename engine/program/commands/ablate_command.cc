@@ -1,32 +1,44 @@
 #include <sys/resource.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "common/clock.h"
 #include "common/counted.h"
+#include "common/files/atomic_file.h"
 #include "common/files/made_folder.h"
 #include "common/status_macros.h"
 #include "engine/base/protocol/json.h"
+#include "engine/base/protocol/key_reader.h"
 #include "engine/base/protocol/progress.h"
 #include "engine/program/commands/ablation.h"
 #include "engine/program/console/command.h"
 #include "engine/program/console/signal_watcher.h"
 #include "engine/program/console/train_process.h"
+#include "engine/program/console/view_progress.h"
 #include "engine/program/device/exception_border.h"
 #include "engine/program/session/training_session.h"
+#include "engine/views/contact_sheet.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kSmallestBudgetPart = 16;
+constexpr size_t kSheetColumns = 4;
+constexpr absl::Duration kLogInterval = absl::Seconds(5);
+// Names in --out and in the folder of a variant.
+constexpr char kShortTraining[] = ".short_training", kViews[] = "views";
 
 struct AblateFlags {
   std::string dataset, out;
-  std::vector<std::string> vary;
+  std::vector<std::string> vary, lpips;
   int n_seeds = 1;
   bool cross = false, json = false;
   double samples = 0;              // of every run; 0: not named
@@ -44,105 +56,245 @@ double ChildCpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// samples: the budget; 0: that of the other flags.
-absl::StatusOr<TrainSummary> TrainVariant(const AblateFlags& flags, const AblationVariant& variant,
-                                          int seed, double samples, const std::stop_token& stop) {
-  std::vector<std::string> arguments = {flags.dataset, "--out",
-                                        (std::filesystem::path(flags.out) / "run").string()};
-  arguments.insert(arguments.end(), flags.train.begin(), flags.train.end());
+// Which of the trainings runs, and how far it is. Thread-compatible.
+class AblationConsole {
+ public:
+  // clock outlives it.
+  AblationConsole(bool json, size_t n_trainings, const Clock* clock)
+      : style_(ConsoleStyle(json)), n_trainings_(n_trainings), clock_(clock) {}
+  ~AblationConsole() { Clear(); }
+  AblationConsole(const AblationConsole&) = delete;
+  AblationConsole& operator=(const AblationConsole&) = delete;
+
+  // The next training, "near=1, seed 2".
+  void Begin(const std::string& name) {
+    ++number_;
+    name_ = name;
+    next_ = clock_->Now();
+  }
+  // A line that it prints with --json.
+  void Show(const nlohmann::json& line) {
+    KeyReader reader(line);
+    const std::string event = reader.Text("event", Need::kOptional);
+    std::string words;
+    if (event == "progress") {
+      words = TrainingText(ReadProgress(&reader));
+    } else if (event == "evaluating") {
+      words = fmt::format("evaluating view {} of {}", reader.Count("view", Need::kOptional),
+                          reader.Count("views", Need::kOptional));
+    } else {
+      return;
+    }
+    if (style_ == ProgressStyle::kJson) {
+      JsonObject forwarded = {{"event", event}, {"training", number_}, {"name", name_}};
+      for (const auto& [key, value] : line.items()) forwarded[key] = value;
+      fmt::print("{}", JsonLine(forwarded));
+      std::fflush(stdout);
+      return;
+    }
+    if (clock_->Now() < next_) return;
+    next_ = clock_->Now() + (style_ == ProgressStyle::kLog ? kLogInterval : absl::Seconds(1));
+    const bool is_terminal = style_ == ProgressStyle::kTerminal;
+    fmt::print(stderr, "{}[{} of {}] {}: {}{}", is_terminal ? "\r" : "", number_, n_trainings_,
+               name_, words, is_terminal ? "\x1b[K" : "\n");
+  }
+  // Before other output.
+  void Clear() const {
+    if (style_ == ProgressStyle::kTerminal) fmt::print(stderr, "\r\x1b[K");
+    std::fflush(stderr);
+  }
+
+ private:
+  const ProgressStyle style_;
+  const size_t n_trainings_;
+  const Clock* const clock_;
+  size_t number_ = 0;
+  std::string name_;
+  SteadyTime next_;
+};
+
+class Ablation {
+ public:
+  // All outlive it.
+  Ablation(const AblateFlags& flags, const Clock* clock, const std::stop_token& stop)
+      : flags_(flags), stop_(stop), clock_(clock) {}
+
+  absl::Status Run();
+
+ private:
+  // samples: the budget; 0: that of the other flags. images: folder for the test views, or "".
+  absl::StatusOr<TrainSummary> Train(const AblationVariant& variant, int seed, double samples,
+                                     const fs::path& out, const fs::path& images);
+  // Seconds to the wanted PSNR: trainings of a sixteenth of the samples and, doubling, up to half
+  // of them, until one reaches it; else `whole`, which took all of them.
+  absl::StatusOr<double> SecondsToTarget(const AblationVariant& variant, int seed,
+                                         const TrainSummary& whole);
+  absl::StatusOr<AblationRun> TrainSeed(const AblationVariant& variant, const std::string& folder,
+                                        int seed);
+  // Errors: Cancelled; others are the row's failure.
+  absl::StatusOr<AblationRow> TrainVariant(const AblationVariant& variant,
+                                           const std::string& folder);
+  void Print(const AblationRow& row, double baseline);
+  // Test views, evenly spaced: a row of the photographs, then one of each variant that has them.
+  absl::Status WriteSheet(const std::vector<std::string>& folders) const;
+
+  const AblateFlags& flags_;
+  const std::stop_token stop_;
+  const Clock* const clock_;
+  AblationColumns columns_;
+  std::optional<AblationConsole> console_;
+  std::vector<AblationRow> rows_;
+};
+
+absl::StatusOr<TrainSummary> Ablation::Train(const AblationVariant& variant, int seed,
+                                             double samples, const fs::path& out,
+                                             const fs::path& images) {
+  std::vector<std::string> arguments = {flags_.dataset, "--out", out.string()};
+  arguments.insert(arguments.end(), flags_.train.begin(), flags_.train.end());
   arguments.insert(arguments.end(), variant.arguments.begin(), variant.arguments.end());
   if (samples > 0) {
     arguments.insert(arguments.end(), {"--samples", fmt::format("{:.0f}", samples)});
   }
+  for (const std::string& file : flags_.lpips) arguments.insert(arguments.end(), {"--lpips", file});
+  if (!images.empty()) arguments.insert(arguments.end(), {"--images", images.string()});
   arguments.insert(arguments.end(), {"--seed", std::to_string(seed)});
-  return TrainInProcess(arguments, variant.environment, stop);
+  return TrainInProcess(
+      arguments, variant.environment, [&](const nlohmann::json& line) { console_->Show(line); },
+      stop_);
 }
 
-// Seconds to the wanted PSNR: trainings of a sixteenth of the samples and, doubling, up to half of
-// them, until one reaches it; else `whole`, which took all of them.
-absl::StatusOr<double> MeasureSecondsToPsnr(const AblateFlags& flags,
-                                            const AblationVariant& variant, int seed,
-                                            const TrainSummary& whole,
-                                            const std::stop_token& stop) {
+absl::StatusOr<double> Ablation::SecondsToTarget(const AblationVariant& variant, int seed,
+                                                 const TrainSummary& whole) {
+  const fs::path folder = fs::path(flags_.out) / kShortTraining;
   std::vector<BudgetResult> results;
   for (int part = kSmallestBudgetPart; part > 1; part /= 2) {
     NERF_ASSIGN_OR_RETURN(const TrainSummary summary,
-                          TrainVariant(flags, variant, seed, flags.samples / part, stop));
+                          Train(variant, seed, flags_.samples / part, folder, ""));
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
     results.push_back({summary.seconds, summary.psnr.value_or(kUnknownFigure)});
-    if (results.back().psnr >= flags.target_psnr) {
-      return SecondsToPsnr(results, flags.target_psnr);
-    }
+    if (results.back().psnr >= flags_.target_psnr) break;
   }
-  results.push_back({whole.seconds, whole.psnr.value_or(kUnknownFigure)});
-  return SecondsToPsnr(results, flags.target_psnr);
+  if (!(results.back().psnr >= flags_.target_psnr))
+    results.push_back({whole.seconds, whole.psnr.value_or(kUnknownFigure)});
+  return SecondsToPsnr(results, flags_.target_psnr);
 }
 
-absl::StatusOr<AblationRow> RunVariant(const AblateFlags& flags, const AblationVariant& variant,
-                                       const std::stop_token& stop) {
+absl::StatusOr<AblationRun> Ablation::TrainSeed(const AblationVariant& variant,
+                                                const std::string& folder, int seed) {
+  const fs::path out = fs::path(flags_.out) / folder;
+  const fs::path images = seed == 1 ? out / kViews : fs::path();
+  AblationRun run;
+  run.seed = seed;
+  run.folder = flags_.n_seeds == 1 ? folder : fmt::format("{}/seed{}", folder, seed);
+  console_->Begin(fmt::format("{}, seed {}", variant.name, seed));
+  const double begin = ChildCpuSeconds();
+  NERF_ASSIGN_OR_RETURN(
+      run.summary, Train(variant, seed, flags_.samples, fs::path(flags_.out) / run.folder, images));
+  run.cpu_seconds = ChildCpuSeconds() - begin;
+  // The optimizer's moments have twice the bytes of the model.
+  std::error_code ignored;
+  fs::remove(run.summary.checkpoint, ignored);
+  if (flags_.target_psnr > 0) {
+    NERF_ASSIGN_OR_RETURN(run.seconds_to_psnr, SecondsToTarget(variant, seed, run.summary));
+  }
+  return run;
+}
+
+absl::StatusOr<AblationRow> Ablation::TrainVariant(const AblationVariant& variant,
+                                                   const std::string& folder) {
   AblationRow row;
   row.name = variant.name;
-  for (int seed = 1; seed <= flags.n_seeds; ++seed) {
-    const double begin = ChildCpuSeconds();
-    const absl::StatusOr<TrainSummary> summary =
-        TrainVariant(flags, variant, seed, flags.samples, stop);
-    if (absl::IsCancelled(summary.status())) return summary.status();
-    if (!summary.ok()) {
-      row.failure = std::string(summary.status().message());
+  for (int seed = 1; seed <= flags_.n_seeds; ++seed) {
+    absl::StatusOr<AblationRun> run = TrainSeed(variant, folder, seed);
+    if (absl::IsCancelled(run.status())) return run.status();
+    if (!run.ok()) {
+      row.failure = std::string(run.status().message());
       return row;
     }
-    AddToRow(*summary, ChildCpuSeconds() - begin, &row);
-    if (flags.target_psnr == 0) continue;
-    const absl::StatusOr<double> seconds =
-        MeasureSecondsToPsnr(flags, variant, seed, *summary, stop);
-    if (absl::IsCancelled(seconds.status())) return seconds.status();
-    if (!seconds.ok()) {
-      row.failure = std::string(seconds.status().message());
-      return row;
-    }
-    row.seconds_to_psnr.push_back(*seconds);
+    row.runs.push_back(*std::move(run));
   }
   return row;
 }
 
-absl::Status Ablate(const AblateFlags& flags, const std::stop_token& stop) {
+void Ablation::Print(const AblationRow& row, double baseline) {
+  console_->Clear();
+  if (flags_.json) {
+    JsonObject line;
+    line["event"] = "ablation";
+    SetAblationRow(row, columns_, &line);
+    fmt::print("{}", JsonLine(line));
+  } else {
+    fmt::print("{}\n", AblationLine(row, baseline, columns_));
+  }
+  std::fflush(stdout);
+}
+
+absl::Status Ablation::WriteSheet(const std::vector<std::string>& folders) const {
+  const fs::path out = flags_.out;
+  std::vector<fs::path> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(out / folders[0] / kViews, ignored))
+    if (entry.is_regular_file(ignored)) names.push_back(entry.path().filename());
+  if (names.empty()) return absl::OkStatus();
+  std::ranges::sort(names);
+  const size_t n_columns = std::min(
+      {names.size(), kSheetColumns, std::max<size_t>(1, kMaxSheetPictures / (1 + rows_.size()))});
+  std::vector<std::string> files;
+  int n_rows = 0;
+  const auto add_row = [&](const fs::path& folder) {
+    std::vector<std::string> row;
+    for (size_t i = 0; i < n_columns; ++i)
+      row.push_back(folder / names[i * names.size() / n_columns]);
+    for (const std::string& file : row)
+      if (!fs::exists(file, ignored)) return;
+    files.insert(files.end(), row.begin(), row.end());
+    ++n_rows;
+  };
+  add_row(out / folders[0] / kViews / "photographs");
+  for (size_t i = 0; i < rows_.size(); ++i) add_row(out / folders[i] / kViews);
+  return WriteContactSheet(files, out / "sheet.png", n_rows);
+}
+
+absl::Status Ablation::Run() {
   std::vector<AblationSwitch> switches;
-  for (const std::string& text : flags.vary) {
+  for (const std::string& text : flags_.vary) {
     NERF_ASSIGN_OR_RETURN(AblationSwitch parsed, ParseAblationSwitch(text));
     switches.push_back(std::move(parsed));
   }
-  NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
+  NERF_ASSIGN_OR_RETURN(const MadeFolder made, MadeFolder::Make(flags_.out));
+  const std::vector<AblationVariant> variants = AblationVariants(switches, flags_.cross);
+  const std::vector<std::string> folders = FolderNames(variants);
+  const auto n_seeds = static_cast<size_t>(flags_.n_seeds);
+  console_.emplace(flags_.json, variants.size() * n_seeds, clock_);
+  columns_ = {flags_.target_psnr, !flags_.lpips.empty()};
+  if (!flags_.json) fmt::print("{}\n", AblationHead(columns_));
+  std::fflush(stdout);
   int n_failed = 0;
   double baseline = kUnknownFigure;
-  if (!flags.json) fmt::print("{}\n", AblationHead(flags.target_psnr));
-  const bool is_watched = isatty(STDERR_FILENO) != 0;
-  const std::vector<AblationVariant> variants = AblationVariants(switches, flags.cross);
-  for (const AblationVariant& variant : variants) {
-    std::fflush(stdout);
-    if (is_watched) {
-      const auto number = &variant - variants.data() + 1;
-      fmt::print(stderr, "training {} of {}: {}\n", number, variants.size(), variant.name);
-    }
-    NERF_ASSIGN_OR_RETURN(const AblationRow row, RunVariant(flags, variant, stop));
-    if (variant.arguments.empty() && variant.environment.empty()) {
-      // Nothing that follows would have anything to be compared with.
-      if (!row.failure.empty()) return absl::AbortedError(row.failure);
-      baseline = row.MeanPsnr();
-    }
+  const std::string table = flags_.out + "/table.csv";
+  for (size_t i = 0; i < variants.size(); ++i) {
+    NERF_ASSIGN_OR_RETURN(AblationRow row, TrainVariant(variants[i], folders[i]));
+    // Nothing that follows would have anything to be compared with.
+    if (i == 0 && !row.failure.empty()) return absl::AbortedError(row.failure);
+    if (i == 0) baseline = row.MeanPsnr();
     n_failed += row.failure.empty() ? 0 : 1;
-    if (flags.json) {
-      JsonObject line;
-      line["event"] = "ablation";
-      SetAblationRow(row, &line);
-      fmt::print("{}", JsonLine(line));
-    } else {
-      fmt::print("{}\n", AblationLine(row, baseline));
-    }
+    Print(row, baseline);
+    rows_.push_back(std::move(row));
+    NERF_RETURN_IF_ERROR(WriteFileAtomically(table, AblationCsv(rows_)));
+  }
+  NERF_RETURN_IF_ERROR(WriteSheet(folders));
+  if (!flags_.json) {
+    fmt::print(stderr,
+               "kept in {}: table.csv, sheet.png (the photographs, then a row of each line "
+               "above), models and curves\n",
+               flags_.out);
+    if (flags_.n_seeds == 1)
+      fmt::print(stderr, "one seed each: --seeds 3 shows how much seeds alone differ\n");
   }
   if (n_failed > 0) return absl::AbortedError(Counted(n_failed, "variant") + " failed");
-  if (flags.json) {
-    fmt::print("{}", JsonLine(JsonObject{{"event", "done"}}));
-  } else if (flags.n_seeds == 1 && is_watched) {
-    fmt::print(stderr, "one seed each: --seeds 3 shows how much seeds alone differ\n");
+  if (flags_.json) {
+    fmt::print("{}", JsonLine(JsonObject{{"event", "done"}, {"table", table}}));
   }
   return absl::OkStatus();
 }
@@ -154,7 +306,10 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen) {
   CLI::App* command =
       app->add_subcommand("ablate", "Train variants of a config and compare time, memory and PSNR");
   command->add_option("DIR", flags->dataset, "data set, as of train")->required();
-  command->add_option("--out", flags->out, "folder for the files of the run in progress")
+  command
+      ->add_option("--out", flags->out,
+                   "folder for table.csv, sheet.png and a folder of each variant: model, curve, "
+                   "scores and test views")
       ->required();
   command
       ->add_option("--vary", flags->vary,
@@ -170,6 +325,9 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen) {
   auto* samples = AddAmountOption(command, "--samples",
                                   "trained samples of each run, such as 40M, the default of train",
                                   &flags->samples);
+  command->add_option("--lpips", flags->lpips, "weights for a column LPIPS, as of eval; repeatable")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   AddAmountOption(command, "--target-psnr",
                   "also measure the seconds of training to this PSNR (dB), by further runs of a "
                   "sixteenth to half of --samples",
@@ -185,7 +343,10 @@ void AddAblateCommand(CLI::App* app, CommandBody* chosen) {
     flags->train = command->remaining();
     *chosen = [flags]() -> int {
       SignalWatcher signals;
-      const absl::Status status = Guarded([&] { return Ablate(*flags, signals.token()); });
+      const absl::Status status = Guarded([&] {
+        const RealClock clock;
+        return Ablation(*flags, &clock, signals.token()).Run();
+      });
       if (status.ok()) return kOk;
       const int code = ReportError(status, flags->json, absl::IsInvalidArgument(status));
       return signals.exit_code() != 0 ? signals.exit_code() : code;

@@ -34,20 +34,32 @@ struct AblationVariant {
 std::vector<AblationVariant> AblationVariants(const std::vector<AblationSwitch>& switches,
                                               bool cross);
 
-// What the runs of a variant come to, one of each seed.
+// The name of each variant's folder: its own, without what folders cannot have. All differ.
+std::vector<std::string> FolderNames(const std::vector<AblationVariant>& variants);
+
+// A training of a variant.
+struct AblationRun {
+  int seed = 1;
+  TrainSummary summary;
+  double cpu_seconds = 0;  // of its process
+  // Of training to the PSNR that is asked for; NaN where it is not reached, or not asked for.
+  double seconds_to_psnr = kUnknownFigure;
+  std::string folder;
+};
+
+// The trainings of a variant, one of each seed.
 struct AblationRow {
   std::string name;
-  // Means over the seeds.
-  double samples = 0, seconds = 0;  // of training
-  double cpu_seconds = 0;           // of the whole process
-  double peak_rss_bytes = 0;        // largest
-  std::vector<double> psnrs;        // dB, of each seed; NaN without test views
-  // Seconds of training to the PSNR that is asked for, of each seed; NaN where it is not reached.
-  std::vector<double> seconds_to_psnr;
-  std::string failure;  // empty: none
+  std::vector<AblationRun> runs;
+  std::string failure;  // of the seed after them; empty: none
 
-  double MeanPsnr() const;           // NaN without any
-  double MeanSecondsToPsnr() const;  // NaN without any, or where a seed does not reach it
+  double MeanPsnr() const;  // dB; NaN without any
+};
+
+// Which columns a table has besides those of every table.
+struct AblationColumns {
+  double target_psnr = 0;  // dB to which seconds are counted; 0: none
+  bool has_lpips = false;
 };
 
 // A training with a budget of its own: its schedule ends with it.
@@ -61,14 +73,15 @@ struct BudgetResult {
 // if none reaches it.
 double SecondsToPsnr(const std::vector<BudgetResult>& results, double target);
 
-// Takes the run of one seed in.
-void AddToRow(const TrainSummary& summary, double cpu_seconds, AblationRow* row);
-
-// The table's head, and a row of it; baseline_psnr is the PSNR that others are compared with,
-// target_psnr the one to which seconds are counted (0: none).
-std::string AblationHead(double target_psnr);
-std::string AblationLine(const AblationRow& row, double baseline_psnr);
+// The table's head, and a row of it: means over the seeds, the largest memory, and the spread of
+// the PSNR, "-" of one seed. baseline_psnr is the PSNR that others are compared with.
+std::string AblationHead(const AblationColumns& columns);
+std::string AblationLine(const AblationRow& row, double baseline_psnr,
+                         const AblationColumns& columns);
 // The same as an object of --json, without `event`.
-void SetAblationRow(const AblationRow& row, JsonObject* object);
+void SetAblationRow(const AblationRow& row, const AblationColumns& columns, JsonObject* object);
+
+// The table as CSV with a line for each training; figures that are not known are empty.
+std::string AblationCsv(const std::vector<AblationRow>& rows);
 
 }  // namespace nerf

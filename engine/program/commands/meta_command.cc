@@ -133,7 +133,7 @@ class MetaTraining {
                      {"--out", inner_, "--steps", std::to_string(flags_.inner_steps), "--seed",
                       seed, "--no-eval"});
     if (i > 0) arguments.insert(arguments.end(), {"--init", model_, "--init-scope", "field"});
-    return TrainInProcess(arguments, {}, stop);
+    return TrainInProcess(arguments, {}, {}, stop);
   }
 
   void Report(int i, const fs::path& scene, double rate, const TrainSummary& summary) const {

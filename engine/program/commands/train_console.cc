@@ -46,10 +46,8 @@ void TrainConsole::OnProgress(const TrainProgress& progress) {
     return;
   }
   last_line_seconds_ = progress.seconds;
-  fmt::print(stderr, "{}step {}  {}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}{}",
-             terminal ? "\r" : "", progress.step, static_cast<int>(progress.fraction * 100),
-             progress.loss, progress.psnr_train, progress.samples_per_second / 1e6,
-             ClockText(progress.eta_seconds), terminal ? "\x1b[K" : "\n");
+  fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", TrainingText(progress),
+             terminal ? "\x1b[K" : "\n");
 }
 
 absl::Status TrainConsole::OnPreview(const TrainPreview& preview) {

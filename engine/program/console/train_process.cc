@@ -18,7 +18,7 @@ constexpr char kTrainProgram[] = "/proc/self/exe";
 absl::StatusOr<TrainSummary> TrainInProcess(
     const std::vector<std::string>& arguments,
     const std::vector<std::pair<std::string, std::string>>& environment,
-    const std::stop_token& stop) {
+    const std::function<void(const nlohmann::json&)>& on_line, const std::stop_token& stop) {
   ChildProcessSpec spec;
   spec.arguments = {kTrainProgram, "--log-level", "warning", "train"};
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
@@ -26,7 +26,7 @@ absl::StatusOr<TrainSummary> TrainInProcess(
   spec.environment = environment;
   std::optional<TrainSummary> summary;
   std::string last_words;
-  const auto on_line = [&](std::string_view line) {
+  const auto read_line = [&](std::string_view line) {
     const absl::StatusOr<nlohmann::json> object = ParseJsonObject(line);
     if (!object.ok()) {
       if (!line.starts_with("warning: ")) last_words = line;
@@ -36,9 +36,10 @@ absl::StatusOr<TrainSummary> TrainInProcess(
     const std::string event = reader.Text("event", Need::kOptional);
     if (event == "done") summary = ReadSummary(&reader);
     if (event == "failed") last_words = reader.Text("message", Need::kOptional);
+    if (on_line) on_line(*object);
   };
   NERF_ASSIGN_OR_RETURN(const ChildProcessEnd end, RunChildProcess(
-                                                       spec, on_line, [] {}, stop));
+                                                       spec, read_line, [] {}, stop));
   if (end.kind == ChildProcessEnd::Kind::kStopped) return absl::CancelledError("interrupted");
   if (!end.ok() || !summary.has_value()) {
     return absl::AbortedError(last_words.empty() ? std::string("the process was killed")

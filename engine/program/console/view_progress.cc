@@ -20,6 +20,13 @@ std::string ClockText(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+std::string TrainingText(const TrainProgress& progress) {
+  return fmt::format("step {}  {}%  loss {:.5f}  train {:.1f} dB  {:.2f} M samples/s  eta {}",
+                     progress.step, static_cast<int>(progress.fraction * 100), progress.loss,
+                     progress.psnr_train, progress.samples_per_second / 1e6,
+                     ClockText(progress.eta_seconds));
+}
+
 ViewProgress::ViewProgress(std::string_view what, const Clock* clock, ProgressStyle style,
                            size_t n_views, std::FILE* out, absl::Duration expected)
     : what_(what),

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/clock.h"
+#include "engine/base/protocol/progress.h"
 
 namespace nerf {
 
@@ -14,6 +15,9 @@ enum class ProgressStyle { kJson, kTerminal, kLog };
 
 // "3:07": minutes and seconds.
 std::string ClockText(double seconds);
+
+// "step 30  12%  loss 0.01 ...": where a training stands.
+std::string TrainingText(const TrainProgress& progress);
 
 // Prints how many views are done and how long the others will take: at the start, then at most once
 // a second; in a log once in five seconds. `what` is the verb, "evaluating". As JSON:

@@ -59,6 +59,14 @@ TEST(SheetLayoutTest, MixedAndExtremeShapesFit) {
   EXPECT_TRUE(LayOutSheet({}).cells.empty());
 }
 
+TEST(SheetLayoutTest, RowsThatAreAskedFor) {
+  const SheetLayout layout = LayOutSheet(Sizes(6, {100, 100}), 3);
+  ExpectFull(layout);
+  EXPECT_EQ(layout.cells[0].y, layout.cells[1].y);
+  EXPECT_LT(layout.cells[1].y, layout.cells[2].y);
+  EXPECT_EQ(layout.cells[2].x, layout.cells[0].x);
+}
+
 class ContactSheetTest : public testing::Test {
  protected:
   // A picture of one gray, which grows from file to file.

@@ -54,25 +54,44 @@ TEST(AblationTest, FlagsOfTrainAndTheInstructionSetAreNoSettings) {
   EXPECT_THAT(variants[2].environment, ElementsAre(Pair("NERF_SIMD", "FP32")));
 }
 
+AblationRun RunOf(double psnr, double ssim = kUnknownFigure, double lpips = kUnknownFigure) {
+  AblationRun run;
+  if (psnr > 0) run.summary.psnr = psnr;
+  if (ssim > 0) run.summary.ssim = ssim;
+  if (lpips > 0) run.summary.lpips = lpips;
+  return run;
+}
+
+TEST(AblationTest, FoldersHaveTheNamesOfVariantsAndDiffer) {
+  const auto variants =
+      AblationVariants({{"init", {"a/../b", "a_.._b"}}, {"far", {std::string(300, '9')}}}, false);
+  const std::vector<std::string> names = FolderNames(variants);
+  EXPECT_THAT(names, ElementsAre("baseline", "init=a_.._b", "init=a_.._b_2",
+                                 "far=" + std::string(96, '9')));
+}
+
 TEST(AblationTest, RowIsTheMeanOfItsSeedsAndTheLargestMemory) {
   AblationRow row;
   row.name = "near=1";
-  TrainSummary summary;
-  summary.samples = 1e6;
-  summary.seconds = 2;
-  summary.peak_rss_bytes = 3 << 20;
-  summary.psnr = 20;
-  AddToRow(summary, 5, &row);
-  EXPECT_THAT(AblationLine(row, 20.25), ::testing::EndsWith("   -0.25       -")) << "one seed";
-  summary.samples = 3e6;
-  summary.seconds = 4;
-  summary.peak_rss_bytes = 1 << 20;
-  summary.psnr = 21;
-  AddToRow(summary, 6, &row);
-  EXPECT_EQ(
-      AblationLine(row, 20.25),
-      "near=1                                 2.0      3.0      5.5         3    20.50   +0.25"
-      "    1.00");
+  AblationRun run = RunOf(20, 0.8, 0.25);
+  run.summary.samples = 1e6;
+  run.summary.seconds = 2;
+  run.summary.peak_rss_bytes = 3 << 20;
+  run.cpu_seconds = 5;
+  row.runs.push_back(run);
+  EXPECT_THAT(AblationLine(row, 20.25, {}), ::testing::EndsWith("   -0.25       -  0.8000"))
+      << "one seed has no spread";
+  run = RunOf(21, 0.9, 0.5);
+  run.summary.samples = 3e6;
+  run.summary.seconds = 4;
+  run.summary.peak_rss_bytes = 1 << 20;
+  run.cpu_seconds = 6;
+  row.runs.push_back(run);
+  const std::string line =
+      "near=1                             2.0      3.0      5.5         3    20.50   +0.25"
+      "    1.00  0.8500";
+  EXPECT_EQ(AblationLine(row, 20.25, {}), line);
+  EXPECT_EQ(AblationLine(row, 20.25, {.has_lpips = true}), line + "  0.3750");
 }
 
 TEST(AblationTest, SecondsToAPsnrLieBetweenTwoBudgets) {
@@ -85,39 +104,57 @@ TEST(AblationTest, SecondsToAPsnrLieBetweenTwoBudgets) {
   EXPECT_TRUE(std::isnan(SecondsToPsnr({}, 1)));
 }
 
-TEST(AblationTest, SecondsToAPsnrHaveAColumnWhereTheyAreAskedFor) {
-  EXPECT_THAT(AblationHead(30.5), ::testing::EndsWith("SPREAD S TO 30.5 DB"));
-  EXPECT_THAT(AblationHead(0), ::testing::EndsWith("SPREAD"));
+TEST(AblationTest, ColumnsThatAreAskedFor) {
+  EXPECT_THAT(AblationHead({}), ::testing::EndsWith("SPREAD    SSIM"));
+  EXPECT_THAT(AblationHead({.has_lpips = true}), ::testing::EndsWith("SSIM   LPIPS"));
+  const AblationColumns seconds = {.target_psnr = 30.5};
+  EXPECT_THAT(AblationHead(seconds), ::testing::EndsWith("SSIM S TO 30.5 DB"));
   AblationRow row;
-  AddToRow(TrainSummary(), 1, &row);
+  row.runs = {RunOf(20), RunOf(20)};
   JsonObject object;
-  SetAblationRow(row, &object);
+  SetAblationRow(row, {}, &object);
   EXPECT_FALSE(object.contains("seconds_to_psnr"));
-  row.seconds_to_psnr = {2, 3};
-  EXPECT_THAT(AblationLine(row, 20), ::testing::EndsWith("         2.5"));
-  SetAblationRow(row, &object);
+  EXPECT_FALSE(object.contains("lpips"));
+  row.runs[0].seconds_to_psnr = 2;
+  row.runs[1].seconds_to_psnr = 3;
+  EXPECT_THAT(AblationLine(row, 20, seconds), ::testing::EndsWith("         2.5"));
+  SetAblationRow(row, seconds, &object);
   EXPECT_EQ(object["seconds_to_psnr"], 2.5);
-  row.seconds_to_psnr.push_back(kUnknownFigure);
-  EXPECT_THAT(AblationLine(row, 20), ::testing::EndsWith("           -"));
+  row.runs[1].seconds_to_psnr = kUnknownFigure;
+  EXPECT_THAT(AblationLine(row, 20, seconds), ::testing::EndsWith("           -"));
 }
 
 TEST(AblationTest, WithoutTestViewsThereIsNoPsnr) {
   AblationRow row;
-  AddToRow(TrainSummary(), 1, &row);
+  row.runs = {RunOf(0)};
   EXPECT_TRUE(std::isnan(row.MeanPsnr()));
-  EXPECT_THAT(AblationLine(row, kUnknownFigure), HasSubstr(" - "));
+  EXPECT_THAT(AblationLine(row, kUnknownFigure, {}), HasSubstr(" - "));
   JsonObject object;
-  SetAblationRow(row, &object);
+  SetAblationRow(row, {}, &object);
   EXPECT_TRUE(object["psnr"].is_null());
+}
+
+TEST(AblationTest, CsvHasALineOfEachTrainingAndOfEachFailure) {
+  AblationRow good, bad;
+  good.name = "init=a,\"b\"";
+  good.runs = {RunOf(20.5, 0.5)};
+  good.runs[0].folder = "x/seed1";
+  bad.name = "step=0";
+  bad.failure = "step: out of range, \"0\"";
+  EXPECT_EQ(AblationCsv({good, bad}),
+            "technique,seed,samples,seconds,cpu_seconds,peak_rss_bytes,psnr,ssim,lpips,"
+            "seconds_to_psnr,folder,failure\n"
+            "\"init=a,\"\"b\"\"\",1,0,0,0,0,20.5,0.5,,,x/seed1,\n"
+            "step=0,1,,,,,,,,,,\"step: out of range, \"\"0\"\"\"\n");
 }
 
 TEST(AblationTest, FailureTakesThePlaceOfFigures) {
   AblationRow row;
   row.name = "step=0";
   row.failure = "step: out of range";
-  EXPECT_THAT(AblationLine(row, 20), HasSubstr("failed: step: out of range"));
+  EXPECT_THAT(AblationLine(row, 20, {}), HasSubstr("failed: step: out of range"));
   JsonObject object;
-  SetAblationRow(row, &object);
+  SetAblationRow(row, {}, &object);
   EXPECT_EQ(object["failure"], "step: out of range");
   EXPECT_FALSE(object.contains("psnr"));
 }

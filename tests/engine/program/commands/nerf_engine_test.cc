@@ -239,24 +239,58 @@ TEST_F(NerfEngineTest, TorchTraceOfACheckpointIsThatOfItsMethod) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "ops.json"));
 }
 
+// The lines of `event` among those of --json.
+std::vector<Json> LinesOf(const std::string& out, const std::string& event) {
+  std::vector<Json> lines;
+  std::istringstream in(out);
+  for (std::string line; std::getline(in, line);)
+    if (Json object = Json::parse(line); object["event"] == event)
+      lines.push_back(std::move(object));
+  return lines;
+}
+
 TEST_F(NerfEngineTest, AblationTrainsTheBaselineAndEachValue) {
   std::string train = Train("o", 20);  // the average that is evaluated changes at step 16
   train.replace(0, std::string("train").size(), "ablate");
   const Outcome ablated = Run(train + " --vary learning_rate=0.01,nonsense --seeds 2 --json");
   EXPECT_EQ(ablated.code, 3) << "one variant fails";
-  std::vector<Json> lines;
-  std::istringstream out(ablated.out);
-  for (std::string line; std::getline(out, line);) lines.push_back(Json::parse(line));
-  ASSERT_EQ(lines.size(), 4u) << ablated.out;
+  const std::vector<Json> lines = LinesOf(ablated.out, "ablation");
+  ASSERT_EQ(lines.size(), 3u) << ablated.out;
   EXPECT_EQ(lines[0]["name"], "baseline");
   EXPECT_EQ(lines[0]["psnr_of_seeds"].size(), 2u);
   EXPECT_GT(lines[0]["psnr"], 3.0);
+  EXPECT_GT(lines[0]["ssim"], 0.0);
   EXPECT_GT(lines[0]["peak_rss_bytes"], 1e6);
   EXPECT_GT(lines[0]["cpu_seconds"], 0.0);
   EXPECT_EQ(lines[1]["name"], "learning_rate=0.01");
   EXPECT_NE(lines[1]["psnr"], lines[0]["psnr"]);
   EXPECT_NE(lines[2]["failure"].get<std::string>().find("learning_rate"), std::string::npos);
-  EXPECT_EQ(lines[3]["event"], "failed");
+  EXPECT_EQ(LinesOf(ablated.out, "failed").size(), 1u);
+  const std::vector<Json> progress = LinesOf(ablated.out, "progress");
+  ASSERT_FALSE(progress.empty()) << "nothing is said while it works";
+  EXPECT_EQ(progress.front()["training"], 1);
+  EXPECT_EQ(progress.back()["training"], 4);
+  EXPECT_EQ(progress.back()["name"], "learning_rate=0.01, seed 2");
+
+  for (const char* folder : {"baseline/seed1", "baseline/seed2", "learning_rate=0.01/seed2"}) {
+    for (const char* file : {"model.safetensors", "metrics.jsonl", "eval.json"})
+      EXPECT_TRUE(std::filesystem::exists(dir_ / "o/" + folder + "/" + file)) << folder << file;
+  }
+  const std::string csv = Bytes("o/table.csv");
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + 4 + 1) << csv;
+  EXPECT_NE(csv.find("baseline/seed2"), std::string::npos) << csv;
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "o/sheet.png"));
+}
+
+TEST_F(NerfEngineTest, AblationOfOneSeedSaysWhichTrainingRunsAndAsksForMoreSeeds) {
+  std::string train = Train("o", 20);
+  train.replace(0, std::string("train").size(), "ablate");
+  const Outcome ablated = Run(train + " --vary learning_rate=0.01");
+  ASSERT_EQ(ablated.code, 0) << ablated.err;
+  EXPECT_NE(ablated.err.find("[1 of 2] baseline, seed 1: step "), std::string::npos) << ablated.err;
+  EXPECT_NE(ablated.err.find("[2 of 2] learning_rate=0.01, seed 1: "), std::string::npos);
+  EXPECT_NE(ablated.err.find("--seeds 3"), std::string::npos) << ablated.err;
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "o/baseline/model.safetensors"));
 }
 
 TEST_F(NerfEngineTest, AblationMeasuresTheSecondsToAPsnr) {
@@ -267,7 +301,7 @@ TEST_F(NerfEngineTest, AblationMeasuresTheSecondsToAPsnr) {
   train.replace(0, std::string("train").size(), "ablate");
   const Outcome low = Run(train + " --vary near=0.01 --target-psnr 1 --json");
   ASSERT_EQ(low.code, 0) << low.err << low.out;
-  const Json first = Json::parse(low.out.substr(0, low.out.find('\n')));
+  const Json first = LinesOf(low.out, "ablation").at(0);
   EXPECT_GT(first["seconds_to_psnr"], 0.0);
   EXPECT_LT(first["seconds_to_psnr"], first["seconds"]) << "a sixteenth of the samples is enough";
   const Outcome high = Run(train + " --vary near=0.01 --target-psnr 99");
@@ -490,13 +524,18 @@ TEST_F(NerfEngineTest, EvalAddsLpipsWhereWeightsAreGiven) {
   const std::string trunk_file = dir_ / "trunk.safetensors", heads_file = dir_ / "h.safetensors";
   ASSERT_THAT(WriteTensorFile(trunk, trunk_file), IsOk());
   ASSERT_THAT(WriteTensorFile(heads, heads_file), IsOk());
-  const std::string eval = "eval --lpips " + trunk_file + " --lpips " + heads_file + " " +
-                           (dir_ / "o/model.safetensors") + " " + larger;
+  const std::string weights = " --lpips " + trunk_file + " --lpips " + heads_file;
+  const std::string eval = "eval" + weights + " " + (dir_ / "o/model.safetensors") + " " + larger;
   const Outcome evaluated = Run(eval + " --json");
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
   EXPECT_EQ(evaluated.Last()["lpips"], 0);
   EXPECT_EQ(evaluated.Last()["per_image"][1]["lpips"], 0);
   EXPECT_NE(Run(eval).out.find("LPIPS 0.0000\n"), std::string::npos);
+  const Outcome ablated = Run("ablate " + larger + " --out " + (dir_ / "a") + weights +
+                              " --steps 2 --vary log2_hashmap_size=12");
+  ASSERT_EQ(ablated.code, 0) << ablated.err;
+  EXPECT_NE(ablated.out.find("LPIPS\n"), std::string::npos) << ablated.out;
+  EXPECT_NE(ablated.out.find(" 0.0000\n"), std::string::npos) << ablated.out;
 }
 
 TEST_F(NerfEngineTest, RenderWithoutACameraTakesAPathNearTheTrainingViews) {
