@@ -36,7 +36,7 @@ print(model.download(out / "model.safetensors"))
 
 # %% Render a test view from its own camera and compare it with its photograph.
 view = scene.views()[0]
-picture = model.render(view.c2w, view.width, view.height, fl_x=view.fl_x, fl_y=view.fl_y)
+picture = model.render(view)
 photograph = Image.open(folder / view.file).convert("RGBA")
 white = Image.new("RGBA", photograph.size, "white")
 photograph = np.asarray(Image.alpha_composite(white, photograph))[..., :3]

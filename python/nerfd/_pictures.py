@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional
 import numpy as np
 from PIL import Image
 
+from . import types
 from ._proto.nerf.v1 import common_pb2, render_service_pb2
 
 CHANNELS: Dict[str, Any] = {
@@ -45,15 +46,24 @@ def _side(name: str, value: Any) -> int:
     return side
 
 
-def camera(c2w: Any, width: Any, height: Any, fov: float, fl_x: Optional[float],
+def camera(pose: Any, width: Any, height: Any, fov: Optional[float], fl_x: Optional[float],
            fl_y: Optional[float], cx: Optional[float], cy: Optional[float]) -> common_pb2.Camera:
-    """The camera message. Raises ValueError or TypeError that names the wrong argument."""
+    """The camera message of a View or a c2w. Raises ValueError or TypeError that names the wrong
+    argument."""
+    if isinstance(pose, types.View):
+        if any(value is not None for value in (fov, fl_x, fl_y, cx, cy)):
+            raise ValueError("fov, fl_x, fl_y, cx, cy: a View has a lens of its own; render its c2w "
+                             "for another")
+        return _camera_of_view(pose, width, height)
+    if width is None or height is None:
+        raise TypeError("width, height: are needed with a c2w")
     result = common_pb2.Camera(width=_side("width", width), height=_side("height", height))
-    result.transform_matrix.extend(matrix(c2w).ravel().tolist())
+    result.transform_matrix.extend(matrix(pose).ravel().tolist())
+    fov = 50.0 if fov is None else float(fov)
     if fl_x is None:
-        if not 0 < float(fov) < 180:
+        if not 0 < fov < 180:
             raise ValueError(f"fov: must be above 0 and below 180 degrees, not {fov}")
-        fl_x = 0.5 * result.width / math.tan(math.radians(float(fov)) / 2)
+        fl_x = 0.5 * result.width / math.tan(math.radians(fov) / 2)
     for name, value in (("fl_x", fl_x), ("fl_y", fl_y)):
         if value is not None and not 0 < float(value) < math.inf:
             raise ValueError(f"{name}: must be a focal length in pixels above 0, not {value}")
@@ -64,6 +74,24 @@ def camera(c2w: Any, width: Any, height: Any, fov: float, fl_x: Optional[float],
     result.fl_y = float(fl_y or 0)
     result.cx = result.width / 2 if cx is None else float(cx)
     result.cy = result.height / 2 if cy is None else float(cy)
+    return result
+
+
+def _camera_of_view(view: types.View, width: Any, height: Any) -> common_pb2.Camera:
+    """A side that is None follows from the other, or is the photograph's."""
+    if width is None:
+        width = view.width if height is None else max(
+            1, round(view.width * _side("height", height) / view.height))
+    width = _side("width", width)
+    if height is None:
+        height = max(1, round(view.height * width / view.width))
+    result = common_pb2.Camera(width=width, height=_side("height", height), k1=view.k1, k2=view.k2,
+                               k3=view.k3, p1=view.p1, p2=view.p2, time=view.time)
+    result.transform_matrix.extend(matrix(view.c2w).ravel().tolist())
+    result.fl_x, result.cx = (value * width / view.width for value in (view.fl_x, view.cx))
+    result.fl_y, result.cy = (value * height / view.height for value in (view.fl_y, view.cy))
+    if any((view.k1, view.k2, view.k3, view.p1, view.p2)):
+        result.lens = common_pb2.LENS_MODEL_OPENCV
     return result
 
 

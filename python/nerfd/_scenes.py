@@ -201,7 +201,8 @@ def scene_views(name: str) -> Flow:
             views.append(types.View(
                 view.file, is_test, c2w, camera.width, camera.height, camera.fl_x,
                 camera.fl_y or camera.fl_x, camera.width / 2 if middle else camera.cx,
-                camera.height / 2 if middle else camera.cy))
+                camera.height / 2 if middle else camera.cy, camera.k1, camera.k2, camera.k3,
+                camera.p1, camera.p2, camera.time))
         if not page.next_page_token:
             return views
         request.page_token = page.next_page_token

@@ -173,8 +173,9 @@ class _Rendered(Resource):
     _client: Client
     _source: str
 
-    async def render(self, c2w: Any, width: int, height: int, *, fov: float = 50.0,
-                     fl_x: Optional[float] = None, fl_y: Optional[float] = None,
+    async def render(self, c2w: Any, width: Optional[int] = None, height: Optional[int] = None,
+                     *, fov: Optional[float] = None, fl_x: Optional[float] = None,
+                     fl_y: Optional[float] = None,
                      cx: Optional[float] = None, cy: Optional[float] = None,
                      channel: str = "rgb") -> np.ndarray:
         """As nerfd.Model.render."""

@@ -191,15 +191,19 @@ class _Rendered(Resource):
     _client: Client
     _source: str
 
-    def render(self, c2w: Any, width: int, height: int, *, fov: float = 50.0,
-               fl_x: Optional[float] = None, fl_y: Optional[float] = None,
+    def render(self, c2w: Any, width: Optional[int] = None, height: Optional[int] = None,
+               *, fov: Optional[float] = None, fl_x: Optional[float] = None,
+               fl_y: Optional[float] = None,
                cx: Optional[float] = None, cy: Optional[float] = None,
                channel: str = "rgb") -> np.ndarray:
-        """Renders one view through a pinhole.
+        """Renders one view: of a View through its photograph's lens, else through a pinhole.
 
-        c2w: camera to world, [4, 4] or [3, 4], in the data set's own frame; OpenGL's axes (+X
-            right, +Y up, looks along -Z).
-        fov: horizontal field of view in degrees, unless fl_x has the focal length in pixels.
+        c2w: a View, or camera to world, [4, 4] or [3, 4], in the data set's own frame; OpenGL's
+            axes (+X right, +Y up, looks along -Z).
+        width, height: in pixels; of a View by default its photograph's, or in proportion to the
+            one that is given. A View takes none of the following but channel.
+        fov: horizontal field of view in degrees, default 50, unless fl_x has the focal length in
+            pixels.
         fl_y: default fl_x. cx, cy: principal point in pixels, default the middle.
         channel: rgb: uint8 [height, width, 3]; depth: float32 [height, width], expected distance
             along the ray in scene units; opacity: float32 [height, width], 0 to 1.

@@ -65,8 +65,9 @@ class View:
     """A photograph of a scene with its camera.
 
     c2w: camera to world, float64 [4, 4], in the data set's own frame; OpenGL's axes (+X right, +Y
-    up, looks along -Z). fl_x, fl_y, cx, cy are in pixels of width x height. Coefficients of the
-    lens are not included.
+    up, looks along -Z). fl_x, fl_y, cx, cy are in pixels of width x height. k1, k2, k3, p1, p2: the
+    lens' distortion, as OpenCV has it; 0 of a pinhole. time: 0 to 1 over a capture that moves.
+    `model.render(view)` draws what the photograph shows.
     """
 
     file: str
@@ -78,3 +79,9 @@ class View:
     fl_y: float
     cx: float
     cy: float
+    k1: float = 0.0
+    k2: float = 0.0
+    k3: float = 0.0
+    p1: float = 0.0
+    p2: float = 0.0
+    time: float = 0.0

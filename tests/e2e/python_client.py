@@ -24,9 +24,10 @@ import numpy as np
 from PIL import Image
 
 import nerfd
-from nerfd import _flows, _scenes, access
+from nerfd import _flows, _pictures, _scenes, access
 from nerfd._proto.google.bytestream import bytestream_pb2
-from nerfd._proto.nerf.v1 import job_service_pb2, job_service_pb2_grpc, render_service_pb2
+from nerfd._proto.nerf.v1 import (common_pb2, job_service_pb2, job_service_pb2_grpc,
+                                  render_service_pb2)
 
 SERVER, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2])
 STATES = ["QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"]
@@ -113,6 +114,19 @@ class ArgumentsTest(unittest.TestCase):
                 (8, 8, {"channel": "alpha"}, ValueError, "channel: must be one of rgb, depth")):
             with self.subTest(words=words):
                 self.refuses(kind, words, self.model.render, ABOVE, width, height, **keywords)
+
+    def test_a_view_is_rendered_through_its_lens(self):
+        view = nerfd.View("a.jpg", True, ABOVE, 80, 60, 100.0, 90.0, 41.0, 29.0, k1=0.1, p2=-0.01,
+                          time=0.5)
+        camera = _pictures.camera(view, None, None, None, None, None, None, None)
+        self.assertEqual(camera, common_pb2.Camera(
+            width=80, height=60, fl_x=100, fl_y=90, cx=41, cy=29, k1=0.1, p2=-0.01, time=0.5,
+            lens=common_pb2.LENS_MODEL_OPENCV, transform_matrix=ABOVE.ravel()))
+        half = _pictures.camera(view, 40, None, None, None, None, None, None)
+        self.assertEqual((half.width, half.height, half.fl_x, half.cy, half.k1),
+                         (40, 30, 50, 14.5, 0.1))
+        self.refuses(ValueError, "a View has a lens", self.model.render, view, fov=40)
+        self.refuses(TypeError, "width, height: are needed", self.model.render, ABOVE)
 
     def test_wrong_folders_are_named(self):
         train = self.client.train
@@ -364,6 +378,8 @@ class ServerTest(unittest.TestCase):
         self.assertEqual((picture.shape, picture.dtype), ((48, 64, 3), np.uint8))
         np.testing.assert_array_equal(
             picture, self.model.render(view.c2w[:3], 64, 48, fl_x=view.fl_x * 64 / view.width))
+        np.testing.assert_array_equal(self.model.render(view), self.model.render(
+            view.c2w, view.width, view.height, fl_x=view.fl_x, fl_y=view.fl_y))
         depth = self.model.render(view.c2w, 64, 48, channel="depth")
         opacity = self.model.render(view.c2w, 64, 48, channel="opacity")
         self.assertEqual((depth.shape, depth.dtype), ((48, 64), np.float32))
