@@ -52,8 +52,8 @@ def camera(pose: Any, width: Any, height: Any, fov: Optional[float], fl_x: Optio
     argument."""
     if isinstance(pose, types.View):
         if any(value is not None for value in (fov, fl_x, fl_y, cx, cy)):
-            raise ValueError("fov, fl_x, fl_y, cx, cy: a View has a lens of its own; render its c2w "
-                             "for another")
+            raise ValueError("fov, fl_x, fl_y, cx, cy: a View has a lens of its own; render its "
+                             "c2w for another")
         return _camera_of_view(pose, width, height)
     if width is None or height is None:
         raise TypeError("width, height: are needed with a c2w")
