@@ -18,6 +18,21 @@ inline double ExpectedMeshBytes(bool is_glb, double n_triangles) {
                                : 0.5 * kPlyVertexBytes + kPlyTriangleBytes);
 }
 
+// A square texture has two triangles in each cell of rows, which has at least so many texels.
+inline constexpr int kMinTextureCellWidth = 4, kMinTextureCellHeight = 3;
+
+// Of a texture of `size` x `size` texels.
+inline constexpr size_t MaxTexturedTriangles(size_t size) {
+  return 2 * (size / kMinTextureCellWidth) * (size / kMinTextureCellHeight);
+}
+
+// Texels along a side of the smallest texture for so many triangles.
+inline constexpr size_t MinTextureSize(size_t n_triangles) {
+  size_t size = kMinTextureCellWidth;
+  while (MaxTexturedTriangles(size) < n_triangles) ++size;
+  return size;
+}
+
 // Points and splats are made of so many views, of at most so many pixels a side.
 inline constexpr int kMaxPointViews = 32, kMaxPointViewSide = 640;
 inline constexpr double kMaxPoints = double{kMaxPointViews} * kMaxPointViewSide * kMaxPointViewSide;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/export_bytes.h"
 #include "engine/base/messages/crop_box.h"
 
 namespace nerf {
@@ -109,6 +110,23 @@ std::string NotKnown(std::string_view field) {
   return text;
 }
 
+// Closing a simplified mesh adds a few triangles.
+uint32_t DefaultTriangles(const Spec& spec, uint32_t fallback) {
+  if (spec.texture() == 0) return fallback;
+  return std::min<uint32_t>(fallback, MaxTexturedTriangles(spec.texture()) / 10 * 9);
+}
+
+void CheckTexture(const Spec& spec, Problems* problems) {
+  const size_t most = MaxTexturedTriangles(spec.texture()), wanted = spec.triangles();
+  if (wanted <= most) return;
+  const ExportOption& texture = OptionOf("texture");
+  std::string remedy = fmt::format("at most {} triangles", most);
+  if (wanted <= MaxTexturedTriangles(texture.max))
+    remedy = fmt::format("{} or {}", MinTextureSize(wanted), remedy);
+  problems->Add("texture", fmt::format("{0}x{0} texels are too few for {1} triangles: take {2}",
+                                       spec.texture(), wanted, remedy));
+}
+
 // Of a field that the format honors, or of a format that is not known.
 void CheckValue(const Spec& spec, const ExportOption& option, Problems* problems) {
   const std::string field(option.field);
@@ -158,6 +176,7 @@ Problems ProblemsOf(const v1::ExportSpec& spec) {
       CheckValue(spec, option, &problems);
     }
   }
+  if (problems.empty() && spec.texture() > 0) CheckTexture(spec, &problems);
   return problems;
 }
 
@@ -165,7 +184,9 @@ v1::ExportSpec WithDefaults(v1::ExportSpec spec) {
   if (spec.frame() == Spec::FRAME_UNSPECIFIED) spec.set_frame(Spec::DATASET);
   for (const ExportOption& option : kOptions) {
     if (IsNumber(option) && Honors(spec.format(), option.field) && NumberOf(spec, option) == 0)
-      spec.GetReflection()->SetUInt32(&spec, &FieldOf(option), option.fallback);
+      spec.GetReflection()->SetUInt32(
+          &spec, &FieldOf(option),
+          option.field == "triangles" ? DefaultTriangles(spec, option.fallback) : option.fallback);
   }
   return spec;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "common/status_macros.h"
+#include "engine/base/export_bytes.h"
 #include "engine/export/mesh/vertex_colors.h"
 #include "fmt/format.h"
 
@@ -42,7 +43,7 @@ bool TryPlaces(const std::vector<Legs>& legs, const std::vector<uint32_t>& order
   for (size_t i = 0; i < order.size(); i += 2) {
     const double wanted = std::min(std::ceil(scale * legs[order[i]].longer), double(size));
     const int leg = std::max(1, static_cast<int>(wanted));
-    const int width = leg + 3, height = leg + 2;
+    const int width = leg - 1 + kMinTextureCellWidth, height = leg - 1 + kMinTextureCellHeight;
     if (x + width > size) {
       x = 0;
       y += row_height;
@@ -134,9 +135,9 @@ absl::StatusOr<std::vector<AtlasPlace>> PlaceTriangles(const TriangleMesh& mesh,
   std::vector<AtlasPlace> places(n);
   if (!TryPlaces(legs, order, size, 0, &places)) {
     return absl::InvalidArgumentError(fmt::format(
-        "a texture of {0}x{0} is too small for {1} triangles: take a larger --texture or "
+        "a texture of {0}x{0} holds at most {1} triangles, the mesh has {2}: take --texture {3} or "
         "fewer --triangles",
-        size, n));
+        size, MaxTexturedTriangles(static_cast<size_t>(size)), n, MinTextureSize(n)));
   }
   double low = 0, high = longest > 0 ? size / longest : 0;
   for (int step = 0; step < kScaleSteps; ++step) {

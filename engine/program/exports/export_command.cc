@@ -81,6 +81,13 @@ absl::Status RefuseModelItself(const EngineExportFlags& flags, const std::string
   return absl::InvalidArgumentError("--out: " + file + " is the model itself");
 }
 
+// That which the file or folder `path` is to appear in.
+absl::StatusOr<MadeFolder> MakeFolderOf(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  const std::filesystem::path above = std::filesystem::path(path).parent_path();
+  return MadeFolder::Make(above.empty() ? "." : above.string());
+}
+
 // Writes the file that `make` makes. Sets *path to where it is.
 absl::StatusOr<ExportedFile> WriteFile(const EngineExportFlags& flags, ExportFormat format,
                                        const std::function<absl::StatusOr<ExportedFile>()>& make,
@@ -153,6 +160,7 @@ absl::Status Export(const EngineExportFlags& flags, const ExportRequest& request
   if (flags.dry_run && size.bytes <= 0 && !flags.json) fmt::print("its size is not known before\n");
   console->Tell(viewer.has_value() ? viewer->PlanWords() : "", size);
   if (flags.dry_run) return absl::OkStatus();
+  NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MakeFolderOf(path));
   ExportedFile made;
   if (format == v1::ExportSpec::VIEWS) {
     NERF_RETURN_IF_ERROR(RefuseModelItself(flags, path));

@@ -182,6 +182,25 @@ TEST(ExportOptionsTest, HostileValuesAreNamedAllAtOnce) {
                           "box.turn: must be 4 numbers"));
 }
 
+TEST(ExportOptionsTest, TextureHasRoomForTheTriangles) {
+  Spec spec = SpecOf(Spec::GLB);
+  spec.set_texture(1024);
+  EXPECT_THAT(TextsOf(spec), IsEmpty());
+  EXPECT_EQ(WithDefaults(spec).triangles(), 157'131u) << "fewer than elsewhere";
+  EXPECT_THAT(TextsOf(WithDefaults(spec)), IsEmpty());
+  spec.set_triangles(174'592);
+  EXPECT_THAT(TextsOf(spec), IsEmpty());
+  spec.set_triangles(199'132);
+  EXPECT_THAT(TextsOf(spec),
+              ElementsAre("texture: 1024x1024 texels are too few for 199132 triangles: take 1095 "
+                          "or at most 174592 triangles"));
+  spec.set_triangles(1'000'000'000);
+  EXPECT_THAT(TextsOf(spec), ElementsAre(::testing::EndsWith("take at most 174592 triangles")));
+  spec.clear_triangles();
+  spec.set_texture(2048);
+  EXPECT_EQ(WithDefaults(spec).triangles(), 200'000u);
+}
+
 TEST(ExportOptionsTest, DefaultsAreFilledInWhereTheyMeanSomething) {
   for (const ExportFormat format : AllFormats()) {
     const Spec spec = WithDefaults(SpecOf(format));
@@ -239,7 +258,7 @@ TEST(ExportFlagsTest, FlagsBecomeTheSpecAndTheSpecTheseFlags) {
   for (const std::string words :
        {"--format glb", "--format views --frame opencv --crop=-1,0,0.5,2,2,1",
         "--format glb --frame unreal --crop=0,0,0,1,1,1,0,0,0.6,0.8 --resolution 1024 --triangles "
-        "1000000000 --texture 64",
+        "600 --texture 64",
         "--format nerfstudio-path --exported-cameras", "--format viewer --baked"}) {
     ExportFlags flags;
     const size_t own = words.find(" --exported-cameras");
@@ -250,10 +269,10 @@ TEST(ExportFlagsTest, FlagsBecomeTheSpecAndTheSpecTheseFlags) {
 
 TEST(ExportFlagsTest, NumbersMayBeAmounts) {
   ExportFlags flags;
-  EXPECT_THAT(Parsed("--out a.glb --triangles 1.5M --resolution 1k --texture 1e3", &flags),
+  EXPECT_THAT(Parsed("--out a.glb --triangles 1.5e5 --resolution 1k --texture 1e3", &flags),
               IsEmpty());
   EXPECT_EQ(flags.spec.format(), Spec::GLB);
-  EXPECT_EQ(flags.spec.triangles(), 1'500'000u);
+  EXPECT_EQ(flags.spec.triangles(), 150'000u);
   EXPECT_EQ(flags.spec.resolution(), 1000u);
   EXPECT_EQ(flags.spec.texture(), 1000u);
 }
