@@ -9,14 +9,19 @@ namespace nerf {
 // numbers in GLB; corners of 32-bit numbers, counted in PLY.
 inline constexpr size_t kPlyVertexBytes = 27, kPlyTriangleBytes = 13;
 inline constexpr size_t kGlbVertexBytes = 32, kGlbTriangleBytes = 12;
-inline constexpr size_t kSplatBytes = 17 * 4;
-inline constexpr size_t kMaxPlyHeaderBytes = 640;
+inline constexpr size_t kMaxPlyHeaderBytes = 2048;
 
 // Of a closed mesh without its header, which has half as many vertices as triangles.
 inline double ExpectedMeshBytes(bool is_glb, double n_triangles) {
   return n_triangles * (is_glb ? 0.5 * kGlbVertexBytes + kGlbTriangleBytes
                                : 0.5 * kPlyVertexBytes + kPlyTriangleBytes);
 }
+
+// Of a splat whose colors are spherical harmonics up to a degree.
+inline constexpr size_t SplatPlyBytes(int degree) {
+  return 4 * (14 + 3 * static_cast<size_t>(degree + 1) * static_cast<size_t>(degree + 1));
+}
+inline constexpr int kSplatDegree = 2;  // of those of exports
 
 // A square texture has two triangles in each cell of rows, which has at least so many texels.
 inline constexpr int kMinTextureCellWidth = 4, kMinTextureCellHeight = 3;
@@ -33,12 +38,15 @@ inline constexpr size_t MinTextureSize(size_t n_triangles) {
   return size;
 }
 
-// Points and splats are made of so many views, of at most so many pixels a side.
+// Points are made of so many views, of at most so many pixels a side.
 inline constexpr int kMaxPointViews = 32, kMaxPointViewSide = 640;
 inline constexpr double kMaxPoints = double{kMaxPointViews} * kMaxPointViewSide * kMaxPointViewSide;
 
-inline double MaxPointFileBytes(bool is_splats, double n_points) {
-  return n_points * (is_splats ? kSplatBytes : kPlyVertexBytes) + kMaxPlyHeaderBytes;
+inline double MaxPointFileBytes(double n_points) {
+  return n_points * kPlyVertexBytes + kMaxPlyHeaderBytes;
+}
+inline double MaxSplatFileBytes(double n_splats) {
+  return n_splats * SplatPlyBytes(kSplatDegree) + kMaxPlyHeaderBytes;
 }
 
 // What browsers need for the textures of a baked viewer, at most: 16 bytes a node, of which a file

@@ -30,7 +30,9 @@ enum class RandomUse : uint32_t {
   kGridCell = 2,
   kInit = 3,
   kTest = 4,
-  kDepthPoint = 5
+  kDepthPoint = 5,
+  kBackground = 6,
+  kSplatPlace = 7
 };
 
 // Four random words, a pure function of the arguments.

@@ -17,11 +17,11 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 // The first line and the headers of a request.
 struct HttpRequestHead {
-  std::string method;   // upper case
-  std::string path;     // from '/', without the query
-  std::string query;    // after '?'; empty without one
-  HttpHeaders headers;  // names in lower case
-  std::string peer;     // the client's IP address
+  std::string method;     // upper case
+  std::string path;       // from '/', without the query
+  std::string query;      // after '?'; empty without one
+  HttpHeaders headers;    // names in lower case
+  std::string peer = {};  // the client's IP address
 
   // The value of the first header of that name (lower case); empty without one.
   std::string_view Header(std::string_view name) const;

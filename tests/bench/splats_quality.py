@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders exported splats as 3D Gaussian splatting does, and compares them with the model's views.
 
-usage: splats_quality.py [--views 6] [--resolution 256] [--side 400] [--out DIR] MODEL ...
+usage: splats_quality.py [--views 6] [--side 400] [--max-splats N] [--out DIR] MODEL ...
 
 Exports splats and cameras of each MODEL, renders some of the cameras by nerf-engine and the splats
 by a rasterizer of its own (Kerbl et al. 2023: projected covariances plus 0.3 pixels, front to
@@ -18,8 +18,7 @@ from PIL import Image
 
 from camera_alignment import run
 
-SH = 0.28209479177387814
-REACH = 3  # of a splat, standard deviations
+REACH = 3.4  # of a splat, standard deviations
 BATCH = 4000  # splats at once
 
 
@@ -42,6 +41,21 @@ def covariances(splats):
     axes = turn.reshape(-1, 3, 3) * np.exp(
         np.stack([splats[f'scale_{i}'] for i in range(3)], axis=1))[:, None, :]
     return axes @ axes.transpose(0, 2, 1)
+
+
+def colors_from(splats, directions):
+    """[n, 3]; directions: from the camera, unit length. Up to degree 2."""
+    x, y, z = directions.T
+    harmonics = [0.28209479 + 0 * x, -0.48860251 * y, 0.48860251 * z, -0.48860251 * x,
+                 1.09254843 * x * y, -1.09254843 * y * z, 0.31539157 * (3 * z * z - 1),
+                 -1.09254843 * x * z, 0.54627422 * (x * x - y * y)]
+    n_rest = sum(name.startswith('f_rest') for name in splats) // 3
+    color = np.full((len(x), 3), 0.5)
+    for channel in range(3):
+        names = [f'f_dc_{channel}'] + [f'f_rest_{channel * n_rest + k}' for k in range(n_rest)]
+        for harmonic, name in zip(harmonics, names):
+            color[:, channel] += harmonic * splats[name]
+    return np.maximum(color, 0)
 
 
 def covered(x, y, inverse, opacity, reach, width, height):
@@ -76,8 +90,8 @@ def rasterize(splats, camera):
     reach = REACH * np.sqrt(np.linalg.eigvalsh(flat)[:, 1])
     column, line = fx * x / z + camera['cx'], fy * y / z + camera['cy']
     opacity = (1 / (1 + np.exp(-splats['opacity'])))[seen]
-    color = 0.5 + SH * np.stack([splats[f'f_dc_{i}'] for i in range(3)], axis=1)
-    color = np.clip(color, 0, 1)[seen]
+    offsets = np.stack([splats['x'], splats['y'], splats['z']], axis=1) - pose[:, 3]
+    color = colors_from(splats, offsets / np.linalg.norm(offsets, axis=1, keepdims=True))[seen]
     order = np.argsort(reach, kind='stable')  # those of like size together
     found = []
     for begin in range(0, len(order), BATCH):
@@ -118,7 +132,7 @@ def chosen_cameras(path, n, side):
 
 def measure(model, out, flags):
     run('nerf-engine', 'export', model, '--out', out / 'splats.ply', '--format', 'splats',
-        '--resolution', flags.resolution)
+        '--max-splats', flags.max_splats)
     run('nerf-engine', 'export', model, '--out', out / 'all.json', '--format', 'cameras')
     cameras = chosen_cameras(out / 'all.json', flags.views, flags.side)
     (out / 'cameras.json').write_text(json.dumps({'frames': cameras}))
@@ -139,7 +153,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('models', nargs='+', type=pathlib.Path, metavar='MODEL')
     parser.add_argument('--views', type=int, default=6)
-    parser.add_argument('--resolution', type=int, default=256)
+    parser.add_argument('--max-splats', type=int, default=200000)
     parser.add_argument('--side', type=int, default=400, help='of the views, pixels')
     parser.add_argument('--out', type=pathlib.Path)
     flags = parser.parse_args()

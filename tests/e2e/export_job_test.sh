@@ -112,9 +112,11 @@ ctl export --model mic --where server --out "$scratch/made/baked.html" --baked \
 engine --out "$scratch/baked.html" --baked --crop=0,0,0.3,0.6,0.6,0.6
 cmp "$scratch/made/baked.html" "$scratch/baked.html"
 for product in points splats; do
+  amount="--resolution 64"
+  [ "$product" = points ] || amount="--max-splats 1000"
   ctl export --model mic --where server --format $product --out "$scratch/made/$product.ply" \
-    --resolution 64 --box=0,0,0,1,1,1 >/dev/null
-  engine --out "$scratch/$product.ply" --format $product --resolution 64 --box=0,0,0,1,1,1
+    $amount --box=0,0,0,1,1,1 >/dev/null
+  engine --out "$scratch/$product.ply" --format $product $amount --box=0,0,0,1,1,1
   cmp "$scratch/made/$product.ply" "$scratch/$product.ply"
 done
 cat >"$scratch/keys.json" <<'EOF'

@@ -24,9 +24,8 @@ constexpr uint32_t SetOf(ExportFormat format) {
 
 static_assert(Spec::Format_MAX < 32);
 constexpr uint32_t kAll = ~0u, kViewer = SetOf(Spec::VIEWER), kGlb = SetOf(Spec::GLB),
-                   kMeshes = SetOf(Spec::PLY) | kGlb,
-                   kGrids = kMeshes | SetOf(Spec::POINTS) | SetOf(Spec::SPLATS) | SetOf(Spec::VDB) |
-                            SetOf(Spec::NVDB),
+                   kMeshes = SetOf(Spec::PLY) | kGlb, kSplats = SetOf(Spec::SPLATS),
+                   kGrids = kMeshes | SetOf(Spec::POINTS) | SetOf(Spec::VDB) | SetOf(Spec::NVDB),
                    kPaths = SetOf(Spec::NERFSTUDIO_PATH) | SetOf(Spec::NGP_PATH),
                    kViews = SetOf(Spec::VIEWS), kCameras = SetOf(Spec::CAMERAS);
 
@@ -41,16 +40,18 @@ constexpr ExportOption kOptions[] = {
      kAll},
     {"frame", "--frame", "AXES",
      "axes: dataset (its own), blender, unity, unreal or opencv\n(default: dataset)",
-     kGrids | kViews | kCameras},
+     kGrids | kSplats | kViews | kCameras},
     {"box", "--crop,--box", "X,Y,Z,SX,SY,SZ|none",
      "export what is in this box: center and sides in the data set's frame and\n"
      "unit, with its turn behind them, a quaternion x,y,z,w; none: without the\n"
      "box that a server keeps with a model or job (default: that box, else what\n"
-     "the inner box of the scene holds, of a viewer and views all)",
-     kGrids | kViewer | kViews},
-    {"whole", "", "", "", kGrids | kViewer | kViews},  // --crop none
-    {"resolution", "--resolution", "N",
-     "cells along the box's longest side; points and splats: one a cell\n", kGrids, 8, 1024, 256},
+     "the inner box of the scene holds, of splats, a viewer and views all)",
+     kGrids | kSplats | kViewer | kViews},
+    {"whole", "", "", "", kGrids | kSplats | kViewer | kViews},  // --crop none
+    {"resolution", "--resolution", "N", "cells along the box's longest side; points: one a cell\n",
+     kGrids, 8, 1024, 256},
+    {"max_splats", "--max-splats", "N", "the most splats, such as 50k or 1M ", kSplats, 1000,
+     1'000'000, 200'000},
     {"triangles", "--triangles", "N", "simplify a mesh to about this many, such as 50k or 1M ",
      kMeshes, 1, 1'000'000'000, 200'000},
     {"texture", "--texture", "N",

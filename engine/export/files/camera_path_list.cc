@@ -18,7 +18,7 @@ double FieldOfView(const Camera& camera) {
 }
 
 // Quaternion x, y, z, w of a camera's axes with y down and z forward. Source: Shepperd 1978.
-std::array<double, 4> QuaternionOf(const Mat34& pose) {
+std::array<double, 4> QuaternionYDown(const Mat34& pose) {
   double r[3][3];
   for (int row = 0; row < 3; ++row) {
     for (int column = 0; column < 3; ++column) {
@@ -74,7 +74,7 @@ Json InstantNgpPath(std::span<const Camera> cameras, double seconds, bool is_loo
   Json path = Json::array();
   for (const Camera& camera : cameras) {
     const Vec3 place = camera.camera_to_world.Column(3);
-    path.push_back({{"R", QuaternionOf(camera.camera_to_world)},
+    path.push_back({{"R", QuaternionYDown(camera.camera_to_world)},
                     {"T", Json::array({place.x, place.y, place.z})},
                     {"fov", FieldOfView(camera)},
                     {"slice", 0},

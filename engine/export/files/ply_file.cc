@@ -4,15 +4,14 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/base/export_bytes.h"
 #include "engine/export/files/little_endian.h"
+#include "engine/methods/splats/harmonics.h"
+#include "engine/views/path/spline.h"
 #include "fmt/format.h"
 
 namespace nerf {
 namespace {
-
-// Of a disk: its standard deviations in cells, and how much light it stops in its middle.
-constexpr float kDiskRadius = 0.5f, kDiskThickness = 0.05f, kDiskOpacity = 0.95f;
-constexpr float kShConstant = 0.28209479f;  // spherical harmonic of degree 0
 
 std::string PlyHeader(std::string_view elements, const ExportAxes& axes) {
   std::string header =
@@ -44,16 +43,18 @@ void AppendPoint(const SurfacePoint& point, const ExportAxes& axes, std::string*
   }
 }
 
-// Unit quaternion w, x, y, z of the shortest rotation from +z to the normal.
-struct Quaternion {
-  float w, x, y, z;
-};
-
-Quaternion FromZTo(Vec3 normal) {
-  const float w = 1 + normal.z;
-  if (w < 1e-6f) return {0, 1, 0, 0};
-  const float length = std::sqrt(w * w + normal.x * normal.x + normal.y * normal.y);
-  return {w / length, -normal.y / length, normal.x / length, 0};
+// The rotation of a splat in the axes of a file, whose columns are those of the training frame.
+// Its own axes may point either way, so that one is turned around where the file's are mirrored.
+Quaternion TurnedRotation(const float* rotation, const Vec3 (&columns)[3], bool is_mirrored) {
+  Mat34 own, turned;
+  SetRotation({rotation[0], rotation[1], rotation[2], rotation[3]}, &own);
+  for (int axis = 0; axis < 3; ++axis) {
+    const Vec3 from = own.Column(axis);
+    const Vec3 to = (columns[0] * from.x + columns[1] * from.y + columns[2] * from.z) *
+                    (is_mirrored && axis == 2 ? -1.0f : 1.0f);
+    for (int row = 0; row < 3; ++row) turned.m[row][axis] = to[row];
+  }
+  return QuaternionOf(turned);
 }
 
 }  // namespace
@@ -81,22 +82,39 @@ std::string PointsPly(std::span<const SurfacePoint> points, const ExportAxes& ax
   return bytes;
 }
 
-std::string SplatsPly(std::span<const SurfacePoint> points, float cell, const ExportAxes& axes) {
-  std::string bytes = PlyHeader(
-      fmt::format("element vertex {}\n", points.size()) +
-          FloatProperties({"x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", "opacity",
-                           "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"}),
-      axes);
-  const float radius = std::log(kDiskRadius * axes.Length(cell));
-  const float thickness = std::log(kDiskThickness * axes.Length(cell));
-  const float opacity = std::log(kDiskOpacity / (1 - kDiskOpacity));
-  for (const SurfacePoint& point : points) {
-    const Vec3 normal = axes.Direction(point.normal);
-    const Quaternion turn = FromZTo(normal);
-    AppendVector(&bytes, axes.Point(point.position));
-    AppendVector(&bytes, normal);
-    AppendVector(&bytes, (point.color - Vec3{0.5f, 0.5f, 0.5f}) * (1 / kShConstant));
-    AppendNumbers(&bytes, opacity, radius, radius, thickness, turn.w, turn.x, turn.y, turn.z);
+std::string SplatsPly(const SplatCloud& cloud, const ExportAxes& axes) {
+  const int n_rest = cloud.n_harmonics() - 1;
+  std::string properties =
+      FloatProperties({"x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2"});
+  for (int i = 0; i < 3 * n_rest; ++i) properties += fmt::format("property float f_rest_{}\n", i);
+  properties += FloatProperties(
+      {"opacity", "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"});
+  std::string bytes =
+      PlyHeader(fmt::format("element vertex {}\n{}", cloud.size(), properties), axes);
+  bytes.reserve(bytes.size() + cloud.size() * SplatPlyBytes(cloud.degree));
+  const Vec3 columns[3] = {axes.Direction({1, 0, 0}), axes.Direction({0, 1, 0}),
+                           axes.Direction({0, 0, 1})};
+  const HarmonicTurn turn(cloud.degree, columns[0], columns[1], columns[2]);
+  constexpr float kMostOpacity = 1 - 1e-6f;
+  for (size_t i = 0; i < cloud.size(); ++i) {
+    const float* const row = cloud.row(i);
+    const WidenedSplat widened = Widened(row, cloud.widths[i]);
+    AppendVector(&bytes, axes.Point({row[0], row[1], row[2]}));
+    AppendVector(&bytes, Vec3{});
+    float colors[SplatCloud::kMaxRow];
+    for (int channel = 0; channel < 3; ++channel)
+      turn.Apply(row + SplatCloud::kColor + channel, 3, colors + channel);
+    AppendNumbers(&bytes, colors[0], colors[1], colors[2]);
+    for (int channel = 0; channel < 3; ++channel) {
+      for (int k = 1; k <= n_rest; ++k) AppendNumbers(&bytes, colors[3 * k + channel]);
+    }
+    const float opacity = std::min(widened.opacity, kMostOpacity);
+    AppendNumbers(&bytes, std::log(opacity / (1 - opacity)));
+    for (int axis = 0; axis < 3; ++axis)
+      AppendNumbers(&bytes, std::log(axes.Length(widened.scale[axis])));
+    const Quaternion q = TurnedRotation(row + SplatCloud::kRotation, columns, axes.is_mirrored());
+    AppendNumbers(&bytes, static_cast<float>(q.w), static_cast<float>(q.x), static_cast<float>(q.y),
+                  static_cast<float>(q.z));
   }
   return bytes;
 }

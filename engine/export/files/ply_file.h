@@ -6,6 +6,7 @@
 #include "engine/export/files/export_axes.h"
 #include "engine/export/mesh/surface_points.h"
 #include "engine/export/mesh/triangle_mesh.h"
+#include "engine/methods/splats/splat_cloud.h"
 
 namespace nerf {
 
@@ -20,9 +21,9 @@ std::string MeshPly(const TriangleMesh& mesh, const ExportAxes& axes);
 // Vertices with x, y, z, nx, ny, nz, red, green, blue.
 std::string PointsPly(std::span<const SurfacePoint> points, const ExportAxes& axes);
 
-// Gaussians in the layout of 3D Gaussian splatting without view-dependent color: x, y, z, nx, ny,
-// nz, f_dc_0..2, opacity, scale_0..2, rot_0..3. Each point is a disk that covers its cell; `cell`
-// in training units. Source: Kerbl et al. 2023.
-std::string SplatsPly(std::span<const SurfacePoint> points, float cell, const ExportAxes& axes);
+// Gaussians in the layout of 3D Gaussian splatting: x, y, z, nx, ny, nz (0), f_dc_0..2, f_rest_0..
+// (a channel's harmonics beside each other), opacity, scale_0..2, rot_0..3. Widths are part of
+// scales and opacities. Source: Kerbl et al. 2023.
+std::string SplatsPly(const SplatCloud& cloud, const ExportAxes& axes);
 
 }  // namespace nerf

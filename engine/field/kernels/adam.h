@@ -53,6 +53,18 @@ struct AdamSparseParams {
   Half* half_copies = nullptr;
 };
 
+// Adam on a row of n parameters, a multiple of 16, each at a rate of its own: rates[i] in place of
+// settings.learning_rate * settings.correction1. settings.l2 is ignored.
+struct AdamRowParams {
+  AdamSettings settings;
+  int n = 0;
+  const float* rates = nullptr;
+  float* parameters = nullptr;
+  float* first_moments = nullptr;
+  float* second_moments = nullptr;
+  const float* gradients = nullptr;
+};
+
 // averages[i] = decay * averages[i] + (1 - decay) * parameters[i].
 struct MovingAverageParams {
   float decay = 0;
@@ -64,6 +76,7 @@ struct MovingAverageParams {
 namespace cpu {
 void AdamDense(const AdamDenseParams& params);
 void AdamSparse(const AdamSparseParams& params);
+void AdamRow(const AdamRowParams& params);
 void MovingAverage(const MovingAverageParams& params);
 }  // namespace cpu
 

@@ -14,8 +14,10 @@
 #include "engine/export/files/volume.h"
 #include "engine/export/mesh/sample_grid.h"
 #include "engine/export/mesh/surface_points.h"
+#include "engine/export/splats/model_splats.h"
 #include "engine/field/marched_model.h"
 #include "engine/program/exports/path_export.h"
+#include "engine/program/written_views/view_style.h"
 #include "engine/scene/own_box.h"
 #include "engine/views/render/orbit.h"
 #include "fmt/format.h"
@@ -23,7 +25,7 @@
 namespace nerf {
 namespace {
 
-constexpr int kOrbitViews = 24;  // that points are taken from where the file stores no cameras
+constexpr int kOrbitViews = 24;  // of a model whose file stores no cameras
 
 std::string LeftOut(const DroppedParts& dropped) {
   const int n = dropped.n_parts - dropped.n_kept;
@@ -95,16 +97,22 @@ struct PointsToFind {
   SurfacePointOptions options;
 };
 
+// Those of the photographs, or on a circle where the file stores none.
+std::vector<Camera> CamerasOfViews(const ModelFile& model, float time) {
+  std::vector<Camera> cameras = PhotographsOf(model.state);
+  if (cameras.empty()) {
+    cameras = OrbitCameras(model.state.geometry, model.model->OccupiedBox().Center(),
+                           model.state.reference_camera, kOrbitViews);
+  }
+  for (Camera& camera : cameras) camera.time = time;
+  return cameras;
+}
+
 PointsToFind PointsOf(const ModelFile& model, const ExportRequest& request) {
   const SceneGeometry& geometry = model.state.geometry;
   const Aabb occupied = model.model->OccupiedBox();
   PointsToFind wanted;
-  std::vector<Camera>& cameras = wanted.cameras;
-  cameras = PhotographsOf(model.state);
-  if (cameras.empty()) {
-    cameras = OrbitCameras(geometry, occupied.Center(), model.state.reference_camera, kOrbitViews);
-  }
-  for (Camera& camera : cameras) camera.time = request.time;
+  wanted.cameras = CamerasOfViews(model, request.time);
   SurfacePointOptions& options = wanted.options;
   options.near = geometry.near;
   options.render.background = BackgroundColor(model.state.evaluation_background);
@@ -137,13 +145,42 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
         "no point: in the box, no two views of the model agree on a surface");
   }
   const ExportAxes axes(request.axes, /*of_gltf=*/false, model.state.geometry);
-  const bool is_splats = request.spec.format() == v1::ExportSpec::SPLATS;
   ExportedFile file;
-  file.bytes = is_splats ? SplatsPly(points, options.cell, axes) : PointsPly(points, axes);
+  file.bytes = PointsPly(points, axes);
   file.n_vertices = points.size();
   file.axes = axes.words();
-  file.words = fmt::format("{} from {}", Counted(points.size(), is_splats ? "splat" : "point"),
+  file.words = fmt::format("{} from {}", Counted(points.size(), "point"),
                            Counted(static_cast<int>(n_views), "view"));
+  file.words += OriginWords(axes, "as the header says");
+  return file;
+}
+
+absl::StatusOr<ExportedFile> SplatsFile(const ModelFile& model, const ExportRequest& request,
+                                        ThreadPool* pool, const std::stop_token& stop,
+                                        const ExportProgress& progress) {
+  const SceneGeometry& geometry = model.state.geometry;
+  ModelSplatsOptions options;
+  options.max_splats = request.spec.max_splats();
+  options.degree = kSplatDegree;
+  options.near = geometry.near;
+  ViewStyle style;
+  style.background = Vec3{};
+  style.crop = request.own_box;
+  options.render = [&](const Camera& camera) { return OptionsOf(model.state, style, {}, camera); };
+  NERF_ASSIGN_OR_RETURN(const ModelSplats made,
+                        MakeModelSplats(*model.model, CamerasOfViews(model, request.time), options,
+                                        pool, stop, progress));
+  progress("file", 0);
+  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  ExportedFile file;
+  file.bytes = SplatsPly(made.cloud, axes);
+  file.n_vertices = made.cloud.size();
+  file.axes = axes.words();
+  file.words = fmt::format("{}, fitted to {} of the model", Counted(made.cloud.size(), "splat"),
+                           Counted(made.n_views, "view"));
+  if (made.psnr > 0) {
+    file.words += fmt::format("; {:.1f} dB against its views between those", made.psnr);
+  }
   file.words += OriginWords(axes, "as the header says");
   return file;
 }
@@ -214,8 +251,9 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
     case v1::ExportSpec::GLB:
       return MeshFile(model, request, pool, stop, progress);
     case v1::ExportSpec::POINTS:
-    case v1::ExportSpec::SPLATS:
       return PointsFile(model, request, pool, stop, progress);
+    case v1::ExportSpec::SPLATS:
+      return SplatsFile(model, request, pool, stop, progress);
     case v1::ExportSpec::VDB:
     case v1::ExportSpec::NVDB:
       return VolumeFile(model, request, pool, stop, progress);

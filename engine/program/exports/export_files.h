@@ -39,7 +39,7 @@ struct ExportedFile {
   std::string axes;                        // ExportAxes::words
 };
 
-// The most points or splats that MakeExport makes.
+// The most points that MakeExport makes.
 double MaxExportedPoints(const ModelFile& model, const ExportRequest& request);
 
 // Makes the file, of any format but VIEWS (MakeViewSet) and VIEWER (ViewerExport). The same model

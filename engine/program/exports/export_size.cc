@@ -36,10 +36,9 @@ absl::StatusOr<ExportSize> SizeBefore(const ModelFile& model, const ExportReques
       return ExportSize{ExpectedMeshBytes(request.spec.format() == v1::ExportSpec::GLB,
                                           request.spec.triangles())};
     case v1::ExportSpec::POINTS:
+      return ExportSize{MaxPointFileBytes(MaxExportedPoints(model, request)), true};
     case v1::ExportSpec::SPLATS:
-      return ExportSize{MaxPointFileBytes(request.spec.format() == v1::ExportSpec::SPLATS,
-                                          MaxExportedPoints(model, request)),
-                        true};
+      return ExportSize{MaxSplatFileBytes(request.spec.max_splats()), true};
     case v1::ExportSpec::VDB:
     case v1::ExportSpec::NVDB:
       return VolumeSize(model, request, pool, stop);

@@ -152,8 +152,9 @@ ExportBytes BytesOfRequest(const v1::ExportSpec& spec) {
       if (spec.texture() > 0) return {};
       return {ExpectedMeshBytes(spec.format() == v1::ExportSpec::GLB, spec.triangles()), 0};
     case v1::ExportSpec::POINTS:
+      return {0, MaxPointFileBytes(MaxPointsOf(spec))};
     case v1::ExportSpec::SPLATS:
-      return {0, MaxPointFileBytes(spec.format() == v1::ExportSpec::SPLATS, MaxPointsOf(spec))};
+      return {0, MaxSplatFileBytes(spec.max_splats())};
     case v1::ExportSpec::VDB:
       return {0, MaxVdbBytes(FullExtent(spec))};
     case v1::ExportSpec::NVDB:

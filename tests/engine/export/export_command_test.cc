@@ -94,6 +94,7 @@ TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
         std::string(" --format ") + format +
         (format == std::string("cameras")    ? ""
          : format == std::string("ngp-path") ? " --dataset " + (*trained_ / "ball")
+         : format == std::string("splats")   ? " --max-splats 1000"
                                              : " --resolution 48");
     ASSERT_EQ(Export(Model() + flags + " --threads 1 --out " + (dir_ / "a")).code, 0);
     ASSERT_EQ(Export(Model() + flags + " --threads 2 --out " + (dir_ / "b")).code, 0);
@@ -155,9 +156,10 @@ TEST_F(ExportCommandTest, ViewerIsAFormatLikeOthers) {
 }
 
 TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
-  ASSERT_EQ(Export(Model() + " --format splats --resolution 64 --out " + (dir_ / "new/")).code, 0);
+  ASSERT_EQ(Export(Model() + " --format splats --max-splats 1500 --out " + (dir_ / "new/")).code,
+            0);
   const PlyFile splats = ReadPly(Bytes("new/splats.ply"));
-  EXPECT_GT(splats.n_vertices, 500u);
+  EXPECT_EQ(splats.n_vertices, 1500u);
   EXPECT_EQ(splats.properties.count("rot_3"), 1u);
   ASSERT_EQ(Export(Model() + " --format cameras --out " + (dir_ / "new")).code, 0);
   const auto cameras = ReadCameraFile(dir_ / "new/transforms.json");

@@ -37,7 +37,7 @@ TEST_F(ExportCommandTest, SizeIsToldBeforeTheWorkAndHolds) {
       {" --format glb --resolution 64 --triangles 500 --out ", false, 1.3},
       {" --format ply --resolution 64 --triangles 500 --out ", false, 1.3},
       {" --format points --resolution 32 --out ", true, 50},
-      {" --format splats --resolution 32 --out ", true, 50},
+      {" --format splats --max-splats 1000 --out ", true, 1.1},
       {" --format vdb --resolution 48 --out ", true, 1.5},
       {" --format vdb --resolution 48 --crop 0,0,0.2,0.5,0.7,0.5,0,0,0.6,0.8 --out ", true, 1.5},
       {" --format nvdb --resolution 48 --out ", true, 1.5},

@@ -4,10 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "engine/base/export_bytes.h"
+#include "engine/methods/splats/harmonics.h"
 #include "engine/scene/pose.h"
+#include "engine/views/path/spline.h"
 #include "tests/engine/export/ply_reader.h"
 #include "tests/engine/export/shapes.h"
+#include "tests/testing/random_floats.h"
 
 namespace nerf {
 namespace {
@@ -86,37 +92,97 @@ TEST(PlyFileTest, PointsHaveColorsOfEightBits) {
   EXPECT_TRUE(file.corners.empty());
 }
 
-TEST(PlyFileTest, SplatsAreFlatAlongTheirNormal) {
-  SceneGeometry geometry;
-  geometry.frame = ToSceneFrame({.scale = 0.5});
-  std::vector<SurfacePoint> points;
-  for (const Vec3 normal : {Vec3{0, 0, 1}, Vec3{0, 0, -1}, Vec3{1, 0, 0}, Vec3{0.6f, -0.8f, 0},
-                            Normalized({1, 2, -3})}) {
-    points.push_back({{0.1f, 0.2f, 0.3f}, normal, {0.25f, 0.5f, 1}});
+// Splats of all degrees; the last one is thinner than its width.
+SplatCloud SomeSplats(int degree) {
+  SplatCloud cloud;
+  cloud.degree = degree;
+  cloud.widths = {0.02f, 0.03f, 0.05f};
+  cloud.numbers.resize(3 * static_cast<size_t>(cloud.row_size()));
+  for (size_t i = 0; i < 3; ++i) {
+    const std::vector<float> random = RandomFloats(60, -1, 1, static_cast<uint32_t>(i));
+    float* const row = cloud.row(i);
+    std::copy_n(random.begin(), SplatCloud::kColor + 3 * cloud.n_harmonics(), row);
+    for (int axis = 0; axis < 3; ++axis) row[SplatCloud::kLogScale + axis] -= i == 2 ? 6 : 2;
   }
-  for (const AxesName name : {AxesName::kDataset, AxesName::kUnity}) {
-    const ExportAxes axes(name, false, geometry);
-    const PlyFile file = ReadPly(SplatsPly(points, 0.01f, axes));
-    ASSERT_EQ(file.n_vertices, points.size());
-    ASSERT_EQ(file.properties.size(), 17u);
-    for (size_t i = 0; i < points.size(); ++i) {
-      const auto at = [&](const char* key) { return file.properties.at(key)[i]; };
-      const double w = at("rot_0"), x = at("rot_1"), y = at("rot_2"), z = at("rot_3");
-      EXPECT_NEAR(w * w + x * x + y * y + z * z, 1, 1e-5);
-      // Third column of the rotation: where the thin axis points.
-      const Vec3 normal = axes.Direction(points[i].normal);
-      EXPECT_NEAR(2 * (x * z + w * y), normal.x, 1e-5);
-      EXPECT_NEAR(2 * (y * z - w * x), normal.y, 1e-5);
-      EXPECT_NEAR(1 - 2 * (x * x + y * y), normal.z, 1e-5);
-      // Own units are twice the training units.
-      EXPECT_NEAR(std::exp(at("scale_0")), 0.5 * 0.02, 1e-5);
-      EXPECT_EQ(at("scale_0"), at("scale_1"));
-      EXPECT_LT(at("scale_2"), at("scale_0") - 2);
-      EXPECT_NEAR(1 / (1 + std::exp(-at("opacity"))), 0.95, 1e-5);
-      EXPECT_NEAR(0.5 + 0.28209479 * at("f_dc_0"), 0.25, 1e-5);
-      EXPECT_NEAR(0.5 + 0.28209479 * at("f_dc_2"), 1, 1e-5);
+  return cloud;
+}
+
+// Variances of a splat in the frame of its file, [3][3].
+std::vector<double> VariancesIn(const PlyFile& file, size_t i) {
+  const auto at = [&](const std::string& key) { return file.properties.at(key)[i]; };
+  Mat34 turn;
+  SetRotation({static_cast<float>(at("rot_0")), static_cast<float>(at("rot_1")),
+               static_cast<float>(at("rot_2")), static_cast<float>(at("rot_3"))},
+              &turn);
+  std::vector<double> variances(9);
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 3; ++column) {
+      for (int axis = 0; axis < 3; ++axis) {
+        variances[3 * row + column] += std::exp(2 * at("scale_" + std::to_string(axis))) *
+                                       turn.m[row][axis] * turn.m[column][axis];
+      }
     }
   }
+  return variances;
+}
+
+// What the splat looks like from a direction, red.
+double RedOf(const PlyFile& file, size_t i, int degree, Vec3 direction) {
+  float harmonics[16];
+  SplatHarmonics(degree, direction, harmonics, nullptr);
+  double red = harmonics[0] * file.properties.at("f_dc_0")[i];
+  for (int k = 1; k < (degree + 1) * (degree + 1); ++k)
+    red += harmonics[k] * file.properties.at("f_rest_" + std::to_string(k - 1))[i];
+  return red;
+}
+
+TEST(PlyFileTest, SplatsLookTheSameInEveryFrame) {
+  SceneGeometry geometry;
+  geometry.frame = ToSceneFrame({.scale = 0.5});  // own units are twice the training units
+  for (const int degree : {0, 1, 2, 3}) {
+    const SplatCloud cloud = SomeSplats(degree);
+    const PlyFile plain =
+        ReadPly(SplatsPly(cloud, ExportAxes(AxesName::kDataset, false, geometry)));
+    ASSERT_EQ(plain.n_vertices, 3u);
+    ASSERT_EQ(plain.properties.size() * 4, SplatPlyBytes(degree));
+    for (const AxesName name : {AxesName::kBlender, AxesName::kUnity, AxesName::kOpenCv}) {
+      const ExportAxes axes(name, false, geometry);
+      const PlyFile file = ReadPly(SplatsPly(cloud, axes));
+      for (size_t i = 0; i < 3; ++i) {
+        const float* const row = cloud.row(i);
+        const Vec3 point = axes.Point({row[0], row[1], row[2]});
+        EXPECT_NEAR(file.properties.at("y")[i], point.y, 1e-5);
+        EXPECT_EQ(file.properties.at("opacity")[i], plain.properties.at("opacity")[i]);
+        // The variance along a direction of the training frame.
+        const std::vector<double> here = VariancesIn(plain, i), there = VariancesIn(file, i);
+        const auto along = [](const std::vector<double>& v, Vec3 d) {
+          double sum = 0;
+          for (int a = 0; a < 9; ++a) sum += v[a] * d[a / 3] * d[a % 3];
+          return sum;
+        };
+        for (const Vec3 d : RandomDirections(8)) {
+          const Vec3 turned = axes.Direction(d);
+          EXPECT_NEAR(along(there, turned), along(here, d), 1e-5 * along(here, d) + 1e-9);
+          EXPECT_NEAR(RedOf(file, i, degree, turned), RedOf(plain, i, degree, d), 1e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST(PlyFileTest, SplatsAreAsWideAsPicturesCanShow) {
+  SplatCloud cloud = SomeSplats(0);
+  cloud.row(2)[SplatCloud::kOpacity] = 0;
+  const PlyFile file =
+      ReadPly(SplatsPly(cloud, ExportAxes(AxesName::kDataset, false, SceneGeometry())));
+  double dimming = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    const double own = std::exp(cloud.row(2)[SplatCloud::kLogScale + axis]);
+    const double scale = std::exp(file.properties.at("scale_" + std::to_string(axis))[2]);
+    EXPECT_NEAR(scale, std::hypot(own, 0.05), 1e-6);
+    dimming *= own / scale;
+  }
+  EXPECT_NEAR(1 / (1 + std::exp(-file.properties.at("opacity")[2])), 0.5 * dimming, 1e-6);
 }
 
 }  // namespace

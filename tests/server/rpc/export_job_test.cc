@@ -169,11 +169,15 @@ TEST_F(ExportJobTest, BoundsFollowFromTheRequestUntilTheModelIsRead) {
   };
   const double points = max_bytes(v1::ExportSpec::POINTS, 64);
   EXPECT_GT(points, 27.0 * 64 * 64 * 64);
-  EXPECT_GT(max_bytes(v1::ExportSpec::SPLATS, 64), 2 * points);
   EXPECT_GT(max_bytes(v1::ExportSpec::VDB, 64), 16.0 * 64 * 64 * 64);
   EXPECT_GT(max_bytes(v1::ExportSpec::NVDB, 1024), max_bytes(v1::ExportSpec::NVDB, 64));
   EXPECT_EQ(max_bytes(v1::ExportSpec::POINTS, 1024), max_bytes(v1::ExportSpec::POINTS, 1000))
       << "their views have so many pixels";
+  spec.clear_resolution();
+  spec.set_format(v1::ExportSpec::SPLATS);
+  spec.set_max_splats(3000);
+  EXPECT_NEAR(server_.Create(request)->export_status().max_bytes(), 3000 * 164, 4096);
+  spec.clear_max_splats();
   for (int axis = 0; axis < 3; ++axis) {
     spec.mutable_box()->add_center(0);
     spec.mutable_box()->add_size(axis == 0 ? 1 : 0.1);

@@ -176,6 +176,22 @@ void AdamSparse(const AdamSparseParams& params) {
   }
 }
 
+void AdamRow(const AdamRowParams& params) {
+  const LineTag d;
+  AdamStep<LineTag> step(params.settings);
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  for (int i = 0; i < params.n; i += lanes) {
+    auto parameter = hn::LoadU(d, params.parameters + i);
+    auto first = hn::LoadU(d, params.first_moments + i);
+    auto second = hn::LoadU(d, params.second_moments + i);
+    step.rate = hn::LoadU(d, params.rates + i);
+    step.Update(hn::LoadU(d, params.gradients + i), &parameter, &first, &second);
+    hn::StoreU(parameter, d, params.parameters + i);
+    hn::StoreU(first, d, params.first_moments + i);
+    hn::StoreU(second, d, params.second_moments + i);
+  }
+}
+
 void MovingAverage(const MovingAverageParams& params) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = hn::Lanes(d);
@@ -199,10 +215,12 @@ HWY_AFTER_NAMESPACE();
 namespace nerf::kernels {
 HWY_EXPORT(AdamDense);
 HWY_EXPORT(AdamSparse);
+HWY_EXPORT(AdamRow);
 HWY_EXPORT(MovingAverage);
 namespace cpu {
 void AdamDense(const AdamDenseParams& params) { HWY_DYNAMIC_DISPATCH(AdamDense)(params); }
 void AdamSparse(const AdamSparseParams& params) { HWY_DYNAMIC_DISPATCH(AdamSparse)(params); }
+void AdamRow(const AdamRowParams& params) { HWY_DYNAMIC_DISPATCH(AdamRow)(params); }
 void MovingAverage(const MovingAverageParams& params) {
   HWY_DYNAMIC_DISPATCH(MovingAverage)(params);
 }

@@ -60,8 +60,7 @@ struct Asked {
 };
 std::map<std::string, Asked> AskedOptions() {
   const std::set<ExportFormat> meshes = {Spec::PLY, Spec::GLB},
-                               grids = {Spec::PLY,    Spec::GLB, Spec::POINTS,
-                                        Spec::SPLATS, Spec::VDB, Spec::NVDB},
+                               grids = {Spec::PLY, Spec::GLB, Spec::POINTS, Spec::VDB, Spec::NVDB},
                                paths = {Spec::NERFSTUDIO_PATH, Spec::NGP_PATH};
   const auto with = [](std::set<ExportFormat> some, const std::set<ExportFormat>& more) {
     some.insert(more.begin(), more.end());
@@ -69,10 +68,12 @@ std::map<std::string, Asked> AskedOptions() {
   };
   return {{"frame",
            {[](Spec* spec) { spec->set_frame(Spec::BLENDER); },
-            with(grids, {Spec::CAMERAS, Spec::VIEWS})}},
-          {"box", {SetBox, with(grids, {Spec::VIEWER, Spec::VIEWS})}},
+            with(grids, {Spec::SPLATS, Spec::CAMERAS, Spec::VIEWS})}},
+          {"box", {SetBox, with(grids, {Spec::SPLATS, Spec::VIEWER, Spec::VIEWS})}},
+          {"max_splats", {[](Spec* spec) { spec->set_max_splats(5000); }, {Spec::SPLATS}}},
           {"whole",
-           {[](Spec* spec) { spec->set_whole(true); }, with(grids, {Spec::VIEWER, Spec::VIEWS})}},
+           {[](Spec* spec) { spec->set_whole(true); },
+            with(grids, {Spec::SPLATS, Spec::VIEWER, Spec::VIEWS})}},
           {"resolution", {[](Spec* spec) { spec->set_resolution(8); }, grids}},
           {"triangles", {[](Spec* spec) { spec->set_triangles(1); }, meshes}},
           {"texture", {[](Spec* spec) { spec->set_texture(64); }, {Spec::GLB}}},
@@ -136,7 +137,7 @@ TEST(ExportOptionsTest, NumbersHaveRanges) {
     if (option.max == 0) continue;
     const auto* const field = Spec::descriptor()->FindFieldByName(std::string(option.field));
     const auto problems = [&](uint32_t number) {
-      Spec spec = SpecOf(Spec::GLB);
+      Spec spec = SpecOf(Honors(Spec::GLB, option.field) ? Spec::GLB : Spec::SPLATS);
       spec.GetReflection()->SetUInt32(&spec, field, number);
       return TextsOf(spec).size();
     };

@@ -74,6 +74,38 @@ TEST_P(AdamTest, DenseAgreesWithTheReferenceForAllSizes) {
   }
 }
 
+TEST_P(AdamTest, RowsHaveRatesOfTheirOwn) {
+  constexpr int kN = 48;
+  State state(kN);
+  const State before(kN);
+  std::vector<float> rates(kN);
+  const AdamSettings settings = Settings(3);
+  for (int i = 0; i < kN; ++i) rates[i] = 0.01f * static_cast<float>(i % 5);
+  cpu::AdamRow({.settings = settings,
+                .n = kN,
+                .rates = rates.data(),
+                .parameters = state.parameters.data(),
+                .first_moments = state.first.data(),
+                .second_moments = state.second.data(),
+                .gradients = state.gradients.data()});
+  for (int i = 0; i < kN; ++i) {
+    State alone(kN);
+    AdamSettings own = settings;
+    own.learning_rate = rates[i];
+    own.correction1 = 1;
+    cpu::AdamDense({.settings = own,
+                    .n = kN,
+                    .parameters = alone.parameters.data(),
+                    .first_moments = alone.first.data(),
+                    .second_moments = alone.second.data(),
+                    .gradients = alone.gradients.data()});
+    EXPECT_EQ(state.parameters[i], alone.parameters[i]);
+    EXPECT_EQ(state.first[i], alone.first[i]);
+    EXPECT_EQ(state.second[i], alone.second[i]);
+    EXPECT_EQ(state.parameters[i] == before.parameters[i], rates[i] == 0);
+  }
+}
+
 TEST_P(AdamTest, FirstUpdateMovesByTheLearningRateWhateverTheGradient) {
   // Worked by hand: m / (1 - beta1) = g and v / (1 - beta2) = g^2, so the step is rate * sign(g).
   float parameters[] = {1, 1, 1, 1}, first[4] = {}, second[4] = {};

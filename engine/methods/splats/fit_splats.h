@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "engine/base/parallel_for.h"
+#include "engine/methods/splats/splat_cloud.h"
+#include "engine/scene/camera.h"
+
+namespace nerf {
+
+// What splats are to look like from a place.
+struct SplatView {
+  Camera camera;              // a pinhole, training frame
+  std::vector<uint8_t> rgba;  // [height * width * 4] color on black, and opacity
+};
+
+struct SplatFitOptions {
+  int n_steps = 3000;  // views that are looked at
+  uint64_t seed = 1;
+  float extent = 1;  // of the scene, training units: what positions move by is a share of it
+};
+
+// Moves, shapes and colors the splats until they look like the views, one view a step, by Adam.
+// Splats that nearly nobody sees are put where others are. after_step is called with the number of
+// steps done. Stops early if `stop` was requested. Bytes do not depend on the pool's size.
+// Sources: Kerbl et al. 2023; Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte
+// Carlo" (where splats are put, and how they share what one showed).
+void FitSplats(std::span<const SplatView> views, const SplatFitOptions& options, ThreadPool* pool,
+               const std::stop_token& stop, const std::function<void(int n_steps)>& after_step,
+               SplatCloud* cloud);
+
+// PSNR of the splats over the views on white, decibels.
+double SplatPsnr(const SplatCloud& cloud, std::span<const SplatView> views, ThreadPool* pool);
+
+}  // namespace nerf
