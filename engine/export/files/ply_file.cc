@@ -109,7 +109,7 @@ std::string SplatsPly(const SplatCloud& cloud, const ExportAxes& axes) {
       for (int k = 1; k <= n_rest; ++k) AppendNumbers(&bytes, colors[3 * k + channel]);
     }
     const float opacity = std::min(widened.opacity, kMostOpacity);
-    AppendNumbers(&bytes, std::log(opacity / (1 - opacity)));
+    AppendNumbers(&bytes, OpacityNumber(opacity));
     for (int axis = 0; axis < 3; ++axis)
       AppendNumbers(&bytes, std::log(axes.Length(widened.scale[axis])));
     const Quaternion q = TurnedRotation(row + SplatCloud::kRotation, columns, axes.is_mirrored());

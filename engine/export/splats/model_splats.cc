@@ -8,6 +8,7 @@
 #include "engine/base/philox.h"
 #include "engine/export/mesh/surface_points.h"
 #include "engine/methods/splats/fit_splats.h"
+#include "engine/methods/splats/harmonics.h"
 #include "engine/views/path/spline.h"
 
 namespace nerf {
@@ -29,7 +30,6 @@ constexpr double kSplatsPerPixel = 4;  // of what a view shows
 // Of a splat at the start: its standard deviation in distances from the next one, and its opacity.
 constexpr float kFirstScale = 0.5f, kFirstOpacity = 0.5f;
 constexpr float kWidth = 0.2f;  // SplatCloud::widths, in pixels of the view that placed it
-constexpr float kFirstHarmonic = 0.28209479f;
 
 // Steps of views of so many pixels or more; of smaller ones there is less to find.
 constexpr double kSteps = 2000, kPixelsOfSteps = 20'000;
@@ -158,10 +158,10 @@ SplatCloud PlacedSplats(const std::vector<SeenPixel>& seen, size_t n, int degree
       row[SplatCloud::kPosition + axis] = position[axis];
       row[SplatCloud::kLogScale + axis] = std::log(kFirstScale * spacing * pixel_width);
       row[SplatCloud::kColor + axis] =
-          (static_cast<float>(at.rgba()[axis]) / 255 - 0.5f) / kFirstHarmonic;
+          (static_cast<float>(at.rgba()[axis]) / 255 - 0.5f) / kFirstSplatHarmonic;
     }
     row[SplatCloud::kRotation] = 1;
-    row[SplatCloud::kOpacity] = std::log(kFirstOpacity / (1 - kFirstOpacity));
+    row[SplatCloud::kOpacity] = OpacityNumber(kFirstOpacity);
     cloud.widths[i] = kWidth * pixel_width;
   }
   return cloud;

@@ -16,9 +16,9 @@
 namespace nerf {
 
 struct ModelSplatsOptions {
-  size_t max_splats = 0;
-  int degree = 2;  // of the harmonics of their colors, 0 to 3
-  float near = 0;  // where rays start, training units
+  size_t max_splats = 0;  // above 0
+  int degree = 2;         // of the harmonics of their colors, 0 to 3
+  float near = 0;         // where rays start, training units
   // How a camera's view is rendered: on black, with as many rays a pixel as others of the model.
   std::function<RenderOptions(const Camera& camera)> render;
 };

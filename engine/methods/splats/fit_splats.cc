@@ -112,8 +112,6 @@ void LossGradients(const SplatView& view, Vec3 background, const SplatTile& tile
   });
 }
 
-float Logit(float p) { return std::log(p / (1 - p)); }
-
 // Puts splats that take next to no light where others are, chosen by their opacities. Those of one
 // place share its opacity: 1 - (1 - shared)^n = opacity.
 void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
@@ -122,7 +120,7 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
   std::vector<uint32_t> dead;
   double sum = 0;
   for (size_t i = 0; i < n; ++i) {
-    const float opacity = 1 / (1 + std::exp(-cloud->row(i)[SplatCloud::kOpacity]));
+    const float opacity = OpacityOf(cloud->row(i));
     if (opacity < kDead) {
       dead.push_back(static_cast<uint32_t>(i));
     } else {
@@ -145,7 +143,7 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
     const int shares = n_shares[source];
     if (shares == 1) return;
     float* const row = cloud->row(source);
-    const float opacity = 1 / (1 + std::exp(-row[SplatCloud::kOpacity]));
+    const float opacity = OpacityOf(row);
     const float shared = 1 - std::pow(1 - opacity, 1.0f / static_cast<float>(shares));
     // So that all of them together take as much light as the one did.
     float below = 0;
@@ -157,7 +155,7 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
         binomial *= static_cast<double>(i - 1 - k) / (k + 1);
       }
     }
-    row[SplatCloud::kOpacity] = Logit(std::clamp(shared, kDead, 1 - 1e-6f));
+    row[SplatCloud::kOpacity] = OpacityNumber(std::clamp(shared, kDead, 1 - 1e-6f));
     for (int axis = 0; axis < 3; ++axis)
       row[SplatCloud::kLogScale + axis] += std::log(opacity / below);
     adam->Forget(source);

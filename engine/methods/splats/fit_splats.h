@@ -19,7 +19,7 @@ struct SplatView {
 };
 
 struct SplatFitOptions {
-  int n_steps = 3000;  // views that are looked at
+  int n_steps = 0;  // views that are looked at
   uint64_t seed = 1;
   float extent = 1;  // of the scene, training units: what positions move by is a share of it
 };

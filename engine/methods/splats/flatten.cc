@@ -98,7 +98,15 @@ struct Flattening {
   }
 };
 
-float Sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+// The color of a row where its harmonics have these values, before it is cut off at 0.
+Vec3 FreeColorOf(const float* row, int degree, const float* harmonics) {
+  Vec3 color{0.5f, 0.5f, 0.5f};
+  for (int i = 0; i < (degree + 1) * (degree + 1); ++i) {
+    for (int channel = 0; channel < 3; ++channel)
+      color[channel] += harmonics[i] * row[SplatCloud::kColor + 3 * i + channel];
+  }
+  return color;
+}
 
 }  // namespace
 
@@ -125,7 +133,7 @@ bool FlattenSplat(const float* row, int degree, float width, const SplatCamera& 
                   kernels::FlatSplat* flat, float* depth) {
   Flattening f(row, width, camera);
   if (!(f.view.z > kNear)) return false;
-  const float opacity = Sigmoid(row[SplatCloud::kOpacity]) * f.dimming;
+  const float opacity = OpacityOf(row) * f.dimming;
   if (!(opacity > kernels::kMinSplatAlpha)) return false;
   f.Project(camera);
   const float determinant = f.xx * f.yy - f.xy * f.xy;
@@ -148,12 +156,7 @@ bool FlattenSplat(const float* row, int degree, float width, const SplatCamera& 
   *depth = f.view.z;
   float harmonics[16];
   SplatHarmonics(degree, f.offset * (1 / Norm(f.offset)), harmonics, nullptr);
-  Vec3 color{0.5f, 0.5f, 0.5f};
-  const float* const coefficients = row + SplatCloud::kColor;
-  for (int i = 0; i < (degree + 1) * (degree + 1); ++i) {
-    for (int channel = 0; channel < 3; ++channel)
-      color[channel] += harmonics[i] * coefficients[3 * i + channel];
-  }
+  const Vec3 color = FreeColorOf(row, degree, harmonics);
   for (int channel = 0; channel < 3; ++channel)
     flat->color[channel] = std::max(0.0f, color[channel]);
   return true;
@@ -163,7 +166,6 @@ void BackwardFlatten(const float* row, int degree, float width, const SplatCamer
                      const kernels::FlatSplatGradient& gradient, float* row_gradient) {
   Flattening f(row, width, camera);
   f.Project(camera);
-  Vec3 by_position;  // in the frame's axes
 
   // Colors.
   const float distance = Norm(f.offset);
@@ -173,11 +175,7 @@ void BackwardFlatten(const float* row, int degree, float width, const SplatCamer
   SplatHarmonics(degree, direction, harmonics, slopes);
   const float* const coefficients = row + SplatCloud::kColor;
   const int n_harmonics = (degree + 1) * (degree + 1);
-  Vec3 color{0.5f, 0.5f, 0.5f};
-  for (int i = 0; i < n_harmonics; ++i) {
-    for (int channel = 0; channel < 3; ++channel)
-      color[channel] += harmonics[i] * coefficients[3 * i + channel];
-  }
+  const Vec3 color = FreeColorOf(row, degree, harmonics);
   Vec3 by_color;
   for (int channel = 0; channel < 3; ++channel)
     by_color[channel] = color[channel] > 0 ? gradient.color[channel] : 0;
@@ -190,7 +188,7 @@ void BackwardFlatten(const float* row, int degree, float width, const SplatCamer
     }
     by_direction = by_direction + slopes[i] * share;
   }
-  by_position = (by_direction - direction * Dot(by_direction, direction)) * (1 / distance);
+  Vec3 by_position = (by_direction - direction * Dot(by_direction, direction)) * (1 / distance);
 
   // Shape in the picture: from the inverse matrix to the variances.
   const float determinant = f.xx * f.yy - f.xy * f.xy;
@@ -203,14 +201,13 @@ void BackwardFlatten(const float* row, int degree, float width, const SplatCamer
   // To the axes of the splat, their lengths and the map to the picture.
   Vec3 by_to_x, by_to_y;
   float by_turn[3][3];
-  float by_dimming_log = 0;
-  const float sigmoid = Sigmoid(row[SplatCloud::kOpacity]);
-  by_dimming_log = gradient.opacity * sigmoid * f.dimming;
+  const float own_opacity = OpacityOf(row);
+  const float by_opacity_log = gradient.opacity * own_opacity * f.dimming;
   for (int axis = 0; axis < 3; ++axis) {
     const float x = f.axes_x[axis], y = f.axes_y[axis], variance = f.variance[axis];
     const float by_variance = by_xx * x * x + 2 * by_xy * x * y + by_yy * y * y;
     row_gradient[SplatCloud::kLogScale + axis] =
-        2 * f.scale2[axis] * by_variance + by_dimming_log * (1 - f.scale2[axis] / variance);
+        2 * f.scale2[axis] * by_variance + by_opacity_log * (1 - f.scale2[axis] / variance);
     const float by_x = 2 * variance * (by_xx * x + by_xy * y);
     const float by_y = 2 * variance * (by_xy * x + by_yy * y);
     const Vec3 column{f.turn.m[0][axis], f.turn.m[1][axis], f.turn.m[2][axis]};
@@ -220,7 +217,7 @@ void BackwardFlatten(const float* row, int degree, float width, const SplatCamer
       by_turn[line][axis] = by_x * f.to_x[line] + by_y * f.to_y[line];
   }
   f.turn.Backward(by_turn, row_gradient + SplatCloud::kRotation);
-  row_gradient[SplatCloud::kOpacity] = by_dimming_log * (1 - sigmoid);
+  row_gradient[SplatCloud::kOpacity] = by_opacity_log * (1 - own_opacity);
 
   // The map to the picture: to_x = (right - forward * slope_u) * fl_x / z.
   const float scale_x = camera.fl_x * f.inverse_z, scale_y = camera.fl_y * f.inverse_z;

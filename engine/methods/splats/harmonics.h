@@ -4,13 +4,16 @@
 
 namespace nerf {
 
+// The harmonic of degree 0, the same in every direction.
+inline constexpr float kFirstSplatHarmonic = 0.28209479f;
+
 // Real spherical harmonics up to a degree of 3, in the order and with the signs of files of splats:
 // of degree 1 those of -y, z, -x. Their values at a direction of unit length and, unless
 // `derivatives` is null, their derivatives by it, where x, y and z are taken as independent.
 // Shapes: values, derivatives [(degree + 1)^2].
 inline void SplatHarmonics(int degree, Vec3 direction, float* values, Vec3* derivatives) {
   const float x = direction.x, y = direction.y, z = direction.z;
-  values[0] = 0.28209479f;
+  values[0] = kFirstSplatHarmonic;
   if (derivatives != nullptr) derivatives[0] = {};
   if (degree < 1) return;
   constexpr float k1 = 0.48860251f;

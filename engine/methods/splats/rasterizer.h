@@ -44,9 +44,6 @@ class SplatRasterizer {
   using TakeGradient = std::function<void(size_t splat, float* row_gradient)>;
   void ForGradients(const TakeGradient& take);
 
-  // The splats of the picture, nearest first.
-  const std::vector<uint32_t>& shown() const { return shown_; }
-
  private:
   SplatTile TileAt(int64_t index) const;
   kernels::SplatTileParams ParamsOf(int64_t index) const;
@@ -59,9 +56,10 @@ class SplatRasterizer {
   const SplatCloud* cloud_ = nullptr;
   SplatCamera camera_{Camera()};
   int tiles_x_ = 0, tiles_y_ = 0;
-  std::vector<kernels::FlatSplat> flats_;  // [cloud size]
-  std::vector<uint32_t> depth_keys_;       // [cloud size]; 0: not shown
-  std::vector<uint32_t> shown_, sorted_;
+  std::vector<kernels::FlatSplat> flats_;              // [cloud size]
+  std::vector<uint32_t> depth_keys_;                   // [cloud size]; 0: not shown
+  std::vector<uint32_t> shown_;                        // the splats of the picture, nearest first
+  std::vector<uint32_t> sorted_;                       // scratch
   std::vector<uint32_t> tile_begins_;                  // [tiles + 1] into entries_
   std::vector<uint32_t> entries_;                      // splats by tiles, nearest first
   std::vector<uint32_t> splat_begins_;                 // [shown + 1] into places_

@@ -4,6 +4,9 @@
 
 namespace nerf {
 
+float OpacityOf(const float* row) { return 1 / (1 + std::exp(-row[SplatCloud::kOpacity])); }
+float OpacityNumber(float opacity) { return std::log(opacity / (1 - opacity)); }
+
 WidenedSplat Widened(const float* row, float width) {
   WidenedSplat widened;
   float dimming = 1;
@@ -12,7 +15,7 @@ WidenedSplat Widened(const float* row, float width) {
     widened.scale[axis] = std::sqrt(scale * scale + width * width);
     dimming *= scale / widened.scale[axis];
   }
-  widened.opacity = dimming / (1 + std::exp(-row[SplatCloud::kOpacity]));
+  widened.opacity = dimming * OpacityOf(row);
   return widened;
 }
 

@@ -17,10 +17,9 @@ namespace nerf {
 // Source: Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering".
 struct SplatCloud {
   static constexpr int kPosition = 0, kLogScale = 3, kRotation = 6, kOpacity = 10, kColor = 11;
-  static constexpr int kMaxDegree = 3;
-  static constexpr int kMaxRow = 64;
+  static constexpr int kMaxRow = 64;  // row_size() of degree 3
 
-  int degree = 0;  // of the harmonics
+  int degree = 0;  // of the harmonics, 0 to 3
   std::vector<float> numbers;
   // The least standard deviation of each, a fifth of what a pixel of the view that placed it
   // covers. It is added to the scale's in squares and dims what it widens, so that a splat is never
@@ -35,6 +34,10 @@ struct SplatCloud {
   float* row(size_t i) { return numbers.data() + i * static_cast<size_t>(row_size()); }
   const float* row(size_t i) const { return numbers.data() + i * static_cast<size_t>(row_size()); }
 };
+
+// The opacity of a row, without its width, and the number that a row holds for an opacity.
+float OpacityOf(const float* row);
+float OpacityNumber(float opacity);
 
 // Standard deviations and opacity with the width added, as files of splats hold them.
 struct WidenedSplat {

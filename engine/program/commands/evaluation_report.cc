@@ -8,6 +8,7 @@
 
 #include "common/files/atomic_file.h"
 #include "common/status_macros.h"
+#include "engine/field/files/checkpoint.h"
 #include "engine/scene/pictures/image_compare.h"
 #include "engine/scene/pictures/image_io.h"
 #include "engine/views/measure/image_metrics.h"
