@@ -404,7 +404,13 @@ TensorFile Trainer::Checkpoint() const {
 TensorFile Trainer::Model() const {
   TensorFile file;
   step_->SaveModel(&file);
-  StoreTrainState(state_, TrainFileKind::kModel, &file);
+  TrainState state = state_;
+  const size_t n = state.capture.size();
+  for (size_t i = 0; i < n; ++i) {
+    Mat34& pose = state.capture[i].camera.camera_to_world;
+    pose = step_->FoundPose(static_cast<int>(i * state.n_train_views / n), pose);
+  }
+  StoreTrainState(state, TrainFileKind::kModel, &file);
   return file;
 }
 

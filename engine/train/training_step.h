@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/base/vec3.h"
 #include "engine/field/files/tensor_file.h"
 #include "engine/field/occupancy_grid.h"
 #include "engine/field/parameters/gradient_lanes.h"
@@ -123,6 +124,9 @@ class TrainingStep {
 
   // The lenses whose focal lengths it learns, as found so far.
   virtual std::vector<LensScale> FoundLenses() const { return {}; }
+
+  // The pose of a training view's camera as found so far, of the one that the data set states.
+  virtual Mat34 FoundPose(int view, const Mat34& stated) const { return stated; }
 
   // For the watchdog, where the method has an occupancy grid. Share of occupied cells; marks every
   // cell occupied that may be.

@@ -19,7 +19,7 @@ from PIL import Image
 from camera_alignment import run
 
 REACH = 3.4  # of a splat, standard deviations
-BATCH = 4000  # splats at once
+BATCH, MOST_PIXELS = 4000, 2e7  # splats at once, and pixels of their squares
 
 
 def read_splats(path):
@@ -92,10 +92,18 @@ def rasterize(splats, camera):
     opacity = (1 / (1 + np.exp(-splats['opacity'])))[seen]
     offsets = np.stack([splats['x'], splats['y'], splats['z']], axis=1) - pose[:, 3]
     color = colors_from(splats, offsets / np.linalg.norm(offsets, axis=1, keepdims=True))[seen]
+    beside = (column + reach < 0) | (line + reach < 0) | (column - reach > width) | (
+        line - reach > height)
+    reach = np.minimum(reach, np.hypot(width, height) + np.hypot(column - width / 2,
+                                                                 line - height / 2))
     order = np.argsort(reach, kind='stable')  # those of like size together
+    order = order[~beside[order]]
     found = []
-    for begin in range(0, len(order), BATCH):
+    begin = 0
+    while begin < len(order):
         some = order[begin:begin + BATCH]
+        some = some[:max(1, int(MOST_PIXELS / (2 * reach[some[-1]] + 3)**2))]
+        begin += len(some)
         rows, pixels, alphas = covered(column[some], line[some], inverse[some], opacity[some],
                                        reach[some], width, height)
         found.append((some[rows], pixels, alphas))

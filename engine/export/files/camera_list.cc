@@ -1,6 +1,7 @@
 #include "engine/export/files/camera_list.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "nlohmann/json.hpp"
 
@@ -68,6 +69,12 @@ std::string CameraListJson(std::span<const NamedCamera> cameras, const ExportAxe
     frames.push_back(std::move(frame));
   }
   Json list = Json::object();
+  if (std::any_of(cameras.begin(), cameras.end(), std::mem_fn(&NamedCamera::is_test))) {
+    Json train = Json::array(), test = Json::array();
+    for (const NamedCamera& named : cameras) (named.is_test ? test : train).push_back(named.file);
+    list["train_filenames"] = std::move(train);
+    list["test_filenames"] = std::move(test);
+  }
   // nerfstudio reads the model of all cameras alone.
   const bool are_alike = std::all_of(cameras.begin(), cameras.end(), [&](const NamedCamera& named) {
     return named.camera.lens == cameras.front().camera.lens;

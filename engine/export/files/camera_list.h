@@ -13,12 +13,14 @@ struct NamedCamera {
   std::string file;
   Camera camera;           // training frame
   std::string depth = "";  // depth_file_path; empty: none
+  bool is_test = false;    // of a test view
 };
 
 // Whether transforms.json has a name for the lens.
 bool IsListedLens(LensModel lens);
 
-// The cameras in the format of transforms.json, which ReadCameraFile reads. Requires: axes are not
+// The cameras in the format of transforms.json, which ReadCameraFile reads; with test views, lists
+// of both kinds as nerfstudio has them. Requires: axes are not
 // mirrored, lenses are IsListedLens.
 std::string CameraListJson(std::span<const NamedCamera> cameras, const ExportAxes& axes);
 

@@ -14,12 +14,20 @@
 namespace nerf {
 namespace {
 
-constexpr char kFiles[] = "capture.files", kLenses[] = "capture.lenses", kViews[] = "capture.views";
 constexpr size_t kLensNumbers = 15, kViewNumbers = 13;
 constexpr int kMaxCaptureSide = 16384;
 constexpr float kMaxLens = static_cast<float>(kLastLensModel);
 constexpr float kMaxNumber = 1e9f;      // lens and pose numbers, absolute
 constexpr float kMaxAxisError = 1e-2f;  // |dot product of two axes - expected| of a rotation
+
+// Keys of the metadata.
+struct Keys {
+  explicit Keys(std::string_view prefix)
+      : files(fmt::format("{}.files", prefix)),
+        lenses(fmt::format("{}.lenses", prefix)),
+        views(fmt::format("{}.views", prefix)) {}
+  const std::string files, lenses, views;
+};
 
 // A camera without its pose.
 Camera LensAlone(const Camera& camera) {
@@ -42,7 +50,7 @@ absl::Status Wrong(std::string_view key, std::string_view what) {
 }
 
 absl::StatusOr<std::vector<float>> NumbersOf(const std::map<std::string, std::string>& metadata,
-                                             const char* key, size_t each) {
+                                             const std::string& key, size_t each) {
   const auto found = metadata.find(key);
   if (found == metadata.end()) return Wrong(key, "is missing");
   std::vector<float> numbers;
@@ -65,15 +73,15 @@ absl::StatusOr<std::vector<float>> NumbersOf(const std::map<std::string, std::st
   return numbers;
 }
 
-absl::StatusOr<Camera> LensFrom(const float* numbers) {
+absl::StatusOr<Camera> LensFrom(const std::string& key, const float* numbers) {
   Camera lens;
   const float width = numbers[0], height = numbers[1];
   if (!(width >= 1 && width <= kMaxCaptureSide && height >= 1 && height <= kMaxCaptureSide) ||
       !(numbers[3] > 0 && numbers[4] > 0)) {
-    return Wrong(kLenses, "a size or focal length is out of range");
+    return Wrong(key, "a size or focal length is out of range");
   }
   if (!(numbers[2] >= 0 && numbers[2] <= kMaxLens && numbers[2] == std::floor(numbers[2]))) {
-    return Wrong(kLenses, "a lens is of no known model");
+    return Wrong(key, "a lens is of no known model");
   }
   lens.width = static_cast<int>(width);
   lens.height = static_cast<int>(height);
@@ -117,7 +125,7 @@ float MedianPixel(const std::vector<CaptureView>& views) {
   return 1 / *middle;
 }
 
-void StoreCaptureViews(const std::vector<CaptureView>& views,
+void StoreCaptureViews(std::string_view prefix, const std::vector<CaptureView>& views,
                        std::map<std::string, std::string>* metadata) {
   if (views.empty()) return;
   std::vector<Camera> lenses;
@@ -140,40 +148,43 @@ void StoreCaptureViews(const std::vector<CaptureView>& views,
       Append(value, &lens_text);
     }
   }
-  (*metadata)[kFiles] = files.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  (*metadata)[kLenses] = lens_text;
-  (*metadata)[kViews] = view_text;
+  const Keys keys(prefix);
+  (*metadata)[keys.files] = files.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  (*metadata)[keys.lenses] = lens_text;
+  (*metadata)[keys.views] = view_text;
 }
 
-absl::Status LoadCaptureViews(const std::map<std::string, std::string>& metadata,
+absl::Status LoadCaptureViews(std::string_view prefix,
+                              const std::map<std::string, std::string>& metadata,
                               std::vector<CaptureView>* views) {
   views->clear();
-  const auto names = metadata.find(kFiles);
+  const Keys keys(prefix);
+  const auto names = metadata.find(keys.files);
   if (names == metadata.end()) return absl::OkStatus();
   const nlohmann::json files = nlohmann::json::parse(names->second, nullptr, false);
   if (!files.is_array() || files.size() > kMaxCaptureViews ||
       !std::all_of(files.begin(), files.end(), [](const auto& f) { return f.is_string(); })) {
-    return Wrong(kFiles,
+    return Wrong(keys.files,
                  fmt::format("must be a JSON list of at most {} strings", kMaxCaptureViews));
   }
   NERF_ASSIGN_OR_RETURN(const std::vector<float> lens_numbers,
-                        NumbersOf(metadata, kLenses, kLensNumbers));
+                        NumbersOf(metadata, keys.lenses, kLensNumbers));
   NERF_ASSIGN_OR_RETURN(const std::vector<float> view_numbers,
-                        NumbersOf(metadata, kViews, kViewNumbers));
+                        NumbersOf(metadata, keys.views, kViewNumbers));
   std::vector<Camera> lenses;
   for (size_t i = 0; i < lens_numbers.size(); i += kLensNumbers) {
-    NERF_ASSIGN_OR_RETURN(const Camera lens, LensFrom(&lens_numbers[i]));
+    NERF_ASSIGN_OR_RETURN(const Camera lens, LensFrom(keys.lenses, &lens_numbers[i]));
     lenses.push_back(lens);
   }
   if (view_numbers.size() != files.size() * kViewNumbers) {
-    return Wrong(kViews, fmt::format("has {} views, {} has {}", view_numbers.size() / kViewNumbers,
-                                     kFiles, files.size()));
+    return Wrong(keys.views, fmt::format("has {} views, {} has {}", view_numbers.size() / kViewNumbers,
+                                     keys.files, files.size()));
   }
   std::vector<CaptureView> read;
   for (size_t i = 0; i < files.size(); ++i) {
     const float* numbers = &view_numbers[i * kViewNumbers];
     if (!(numbers[0] >= 0 && numbers[0] < static_cast<float>(lenses.size()))) {
-      return Wrong(kViews, fmt::format("view {} has a lens that is not there", i));
+      return Wrong(keys.views, fmt::format("view {} has a lens that is not there", i));
     }
     CaptureView view{files[i].get<std::string>(), lenses[static_cast<size_t>(numbers[0])]};
     for (int row = 0; row < 3; ++row) {
@@ -182,7 +193,7 @@ absl::Status LoadCaptureViews(const std::map<std::string, std::string>& metadata
       }
     }
     if (!IsRotation(view.camera.camera_to_world)) {
-      return Wrong(kViews, fmt::format("the axes of view {} are no rotation", i));
+      return Wrong(keys.views, fmt::format("the axes of view {} are no rotation", i));
     }
     read.push_back(std::move(view));
   }

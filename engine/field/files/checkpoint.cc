@@ -295,7 +295,8 @@ void StoreTrainState(const TrainState& state, TrainFileKind kind, TensorFile* fi
   StoreGeometry(state.geometry, &m);
   StoreCamera(state.reference_camera, &m);
   m["evaluation_background"] = BackgroundName(state.evaluation_background);
-  StoreCaptureViews(state.capture, &m);
+  StoreCaptureViews("capture", state.capture, &m);
+  StoreCaptureViews("test", state.test_capture, &m);
   if (!state.made_from.empty()) m["made_from"] = state.made_from;
   m["views"] = Text(state.n_train_views, state.n_test_views);
   m["step"] = Text(state.step);
@@ -346,10 +347,12 @@ absl::StatusOr<StoredTrainState> LoadTrainState(const TensorFile& file, const st
   } else if (background != BackgroundName(Background::kWhite)) {
     reader.Fail("evaluation_background", "is neither white nor black");
   }
-  if (const absl::Status capture = LoadCaptureViews(file.metadata, &state.capture);
-      !capture.ok() && reader.status.ok()) {
+  for (const auto& [prefix, views] :
+       {std::pair{"capture", &state.capture}, std::pair{"test", &state.test_capture}}) {
+    const absl::Status read = LoadCaptureViews(prefix, file.metadata, views);
+    if (read.ok() || !reader.status.ok()) continue;
     reader.status =
-        absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(capture.message())));
+        absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(read.message())));
   }
   if (reader.Has("made_from")) state.made_from = reader.String("made_from");
   reader.Numbers<uint32_t>("views", 0, UINT32_MAX, {&state.n_train_views, &state.n_test_views});

@@ -44,8 +44,10 @@ struct TrainState {
   // What the training started from, in words: scope, method, step, samples and SHA-256 of the file.
   // Empty: from scratch.
   std::string made_from;
-  // Cameras of the training views, for paths near them; empty in files that do not store them.
+  // Cameras of the training views, for paths near them; empty in files that do not store them. In
+  // models their poses are as the training has found them.
   std::vector<CaptureView> capture;
+  std::vector<CaptureView> test_capture;  // likewise, of the test views
 
   uint32_t step = 0;  // finished
   int64_t n_trained = 0, n_marched = 0, n_rays = 0;

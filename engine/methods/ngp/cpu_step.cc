@@ -80,6 +80,9 @@ class NgpCpuStep : public RayStep {
     views_.SaveModel(file);
   }
   std::vector<LensScale> FoundLenses() const override { return views_.focals.Scales(); }
+  Mat34 FoundPose(int view, const Mat34& stated) const override {
+    return views_.poses.Corrected(view, stated);
+  }
   absl::Status Initialize(const TensorFile& file) override {
     grid_changed_ = true;
     return state_.Initialize(file);

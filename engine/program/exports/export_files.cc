@@ -211,12 +211,15 @@ absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequ
 
 absl::StatusOr<ExportedFile> CamerasFile(const ModelFile& model, const ExportRequest& request) {
   std::vector<NamedCamera> cameras;
-  for (const CaptureView& view : model.state.capture) {
-    if (!IsListedLens(view.camera.lens)) {
-      return absl::InvalidArgumentError(
-          view.file + ": transforms.json has no name for its lens (FOV or THIN_PRISM_FISHEYE)");
+  for (const auto* views : {&model.state.capture, &model.state.test_capture}) {
+    for (const CaptureView& view : *views) {
+      if (!IsListedLens(view.camera.lens)) {
+        return absl::InvalidArgumentError(
+            view.file + ": transforms.json has no name for its lens (FOV or THIN_PRISM_FISHEYE)");
+      }
+      cameras.push_back({view.file, WithFoundFocal(model.lenses, view.camera)});
+      cameras.back().is_test = views == &model.state.test_capture;
     }
-    cameras.push_back({view.file, view.camera});
   }
   if (cameras.empty()) {
     return absl::InvalidArgumentError("the model's file stores no cameras of photographs");

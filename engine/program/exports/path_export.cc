@@ -72,8 +72,10 @@ absl::StatusOr<SceneFrame> FrameOfExportedCameras(const ModelFile& model, PathTo
   if (model.state.capture.empty()) return NeedDataset("paths of this program");
   const SceneFrame& frame = model.state.geometry.frame;
   std::vector<Pose> poses;
-  for (const CaptureView& view : model.state.capture)
-    poses.push_back(ToPose(ToOwnFrame(view.camera, frame).camera_to_world));
+  for (const auto* views : {&model.state.capture, &model.state.test_capture}) {
+    for (const CaptureView& view : *views)
+      poses.push_back(ToPose(ToOwnFrame(view.camera, frame).camera_to_world));
+  }
   return FrameOfCameras(poses, frame.origin, tool);
 }
 

@@ -68,7 +68,8 @@ bool SameCapture(const TrainState& state, const StartWanted& wanted) {
   const SceneGeometry &there = state.geometry, &here = wanted.geometry;
   const float tolerance = kSameBoxTolerance * here.box.Diagonal();
   return there.flavor == here.flavor && there.n_levels == here.n_levels &&
-         (state.n_train_views == wanted.n_train_views || HasViewsOf(state, wanted, tolerance)) &&
+         (state.n_train_views == wanted.n_train_views ||
+          HasViewsOf(state, wanted, kMaxCameraMove * here.box.Diagonal())) &&
          Norm(there.box.min - here.box.min) <= tolerance &&
          Norm(there.box.max - here.box.max) <= tolerance &&
          std::abs(there.frame.scale / here.frame.scale - 1) <= kSameBoxTolerance &&

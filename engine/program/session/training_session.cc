@@ -437,6 +437,7 @@ absl::StatusOr<std::unique_ptr<TrainingSession>> OpenTrainingSession(const Train
     state.reference_camera =
         s.test.empty() ? s.train[s.train.size() / 2].camera : s.test[s.test.size() / 2].camera;
     state.capture = CaptureViewsOf(s.train);
+    state.test_capture = CaptureViewsOf(s.test);
     state.n_train_views = static_cast<uint32_t>(s.train.size());
     state.n_test_views = static_cast<uint32_t>(s.test.size());
   }

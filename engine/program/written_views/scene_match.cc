@@ -14,9 +14,6 @@
 namespace nerf {
 namespace {
 
-// Of the box's diagonal. Poses that were refined in training move less.
-constexpr float kElsewhere = 0.05f;
-
 // Of the longer side, which turning a picture upright does not change. 0 for lenses whose focal
 // length says little of what they show.
 double RelativeFocal(const Camera& camera) {
@@ -51,7 +48,7 @@ std::string OtherSceneText(const TrainState& model, const Scene& scene) {
   for (const auto* views : {&scene.train, &scene.test}) {
     for (const View& view : *views) cameras.emplace(view.file, &view.camera);
   }
-  const float tolerance = kElsewhere * model.geometry.box.Diagonal();
+  const float tolerance = kMaxCameraMove * model.geometry.box.Diagonal();
   size_t n_found = 0, n_elsewhere = 0;
   for (const CaptureView& view : model.capture) {
     const auto found = cameras.find(view.file);

@@ -74,6 +74,17 @@ TEST(CameraListTest, DepthsTimesAndTheLensOfAllAreStated) {
   EXPECT_FALSE(IsListedLens(LensModel::kFieldOfView));
 }
 
+TEST(CameraListTest, TestViewsAreListed) {
+  const Camera camera = Lens(LensModel::kPinhole);
+  NamedCamera cameras[] = {{"a.png", camera}, {"b.png", camera}};
+  const ExportAxes axes(AxesName::kDataset, false, SceneGeometry());
+  EXPECT_FALSE(nlohmann::json::parse(CameraListJson(cameras, axes)).contains("train_filenames"));
+  cameras[1].is_test = true;
+  const auto list = nlohmann::json::parse(CameraListJson(cameras, axes));
+  EXPECT_EQ(list["train_filenames"], nlohmann::json({"a.png"}));
+  EXPECT_EQ(list["test_filenames"], nlohmann::json({"b.png"}));
+}
+
 TEST(CameraListTest, NamesThatAreNotUtf8AreReplaced) {
   const NamedCamera cameras[] = {{"\xff.png", Lens(LensModel::kPinhole)}};
   const std::string json =

@@ -164,7 +164,30 @@ TEST_F(ExportCommandTest, FolderGetsAFileOfTheFormatsName) {
   ASSERT_EQ(Export(Model() + " --format cameras --out " + (dir_ / "new")).code, 0);
   const auto cameras = ReadCameraFile(dir_ / "new/transforms.json");
   ASSERT_THAT(cameras, IsOk());
-  EXPECT_EQ(cameras->size(), 12u);
+  EXPECT_EQ(cameras->size(), 14u);
+}
+
+TEST_F(ExportCommandTest, CamerasAreThoseOfAllViewsAsTheTrainingFoundThem) {
+  const std::string out = dir_ / "run";
+  ASSERT_EQ(std::system((BinDir() + "/nerf-engine train " + (*trained_ / "ball") + " --out " + out +
+                         " --steps 60 --threads 2 --no-eval --set log2_hashmap_size=13" +
+                         " --set pose_rate=1,warmup_steps=0 >/dev/null 2>&1")
+                            .c_str()),
+            0);
+  const auto cameras_of = [&](const std::string& model) {
+    EXPECT_EQ(Export(model + " --format cameras --out " + (dir_ / "cameras.json")).code, 0);
+    return nlohmann::json::parse(Bytes("cameras.json"));
+  };
+  const nlohmann::json stated = cameras_of(Model()), found = cameras_of(out + "/model.safetensors");
+  EXPECT_EQ(found["test_filenames"], nlohmann::json({"test/r_0.png", "test/r_1.png"}));
+  EXPECT_EQ(found["train_filenames"].size(), 12u);
+  ASSERT_EQ(found["frames"].size(), 14u);
+  for (size_t i = 0; i < 14; ++i) {
+    EXPECT_EQ(found["frames"][i]["file_path"], stated["frames"][i]["file_path"]);
+    EXPECT_EQ(found["frames"][i]["transform_matrix"] == stated["frames"][i]["transform_matrix"],
+              i >= 12)
+        << i;
+  }
 }
 
 TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
@@ -179,8 +202,8 @@ TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
     ASSERT_EQ(ended.code, 0) << ended.err;
     const auto list = ReadViewList(file, {48, 48}, ball);
     ASSERT_THAT(list, IsOk());
-    ASSERT_EQ(list->views.size(), cameras->size());
-    for (size_t i = 0; i < cameras->size(); ++i) {
+    ASSERT_EQ(list->views.size(), 12u);  // without the test views
+    for (size_t i = 0; i < list->views.size(); ++i) {
       for (int row = 0; row < 3; ++row) {
         for (int column = 0; column < 4; ++column) {
           EXPECT_NEAR(list->views[i].camera.camera_to_world.m[row][column],
@@ -199,7 +222,11 @@ TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
 
 TEST_F(ExportCommandTest, PathsMayBeForTheExportedCameras) {
   // The same cameras, with pictures.
-  ASSERT_EQ(Export(Model() + " --format views --out " + (dir_ / "set")).code, 0);
+  fs::create_directory(dir_ / "set");
+  for (const char* pictures : {"train", "test"})
+    fs::copy(*trained_ / (std::string("ball/") + pictures),
+             dir_ / (std::string("set/") + pictures));
+  ASSERT_EQ(Export(Model() + " --format cameras --out " + (dir_ / "set/transforms.json")).code, 0);
   dir_.Write("keyframes.json", R"({"loop": true, "seconds": 0.2, "keyframes": [
       {"transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,3],[0,0,0,1]]},
       {"transform_matrix": [[1,0,0,1],[0,1,0,0],[0,0,1,2],[0,0,0,1]]}]})");

@@ -30,30 +30,43 @@ std::vector<CaptureView> Views() {
 
 Metadata StoredViews() {
   Metadata metadata;
-  StoreCaptureViews(Views(), &metadata);
+  StoreCaptureViews("capture", Views(), &metadata);
   return metadata;
 }
 
 absl::Status Load(const Metadata& metadata) {
   std::vector<CaptureView> views;
-  return LoadCaptureViews(metadata, &views);
+  return LoadCaptureViews("capture", metadata, &views);
 }
 
 TEST(CaptureViewsTest, ViewsComeBackBitForBit) {
   std::vector<CaptureView> views;
-  ASSERT_THAT(LoadCaptureViews(StoredViews(), &views), IsOk());
+  ASSERT_THAT(LoadCaptureViews("capture", StoredViews(), &views), IsOk());
   EXPECT_EQ(views, Views());
   Metadata again;
-  StoreCaptureViews(views, &again);
+  StoreCaptureViews("capture", views, &again);
   EXPECT_EQ(again, StoredViews());
+}
+
+TEST(CaptureViewsTest, ListsLieSideBySide) {
+  Metadata metadata = StoredViews();
+  StoreCaptureViews("test", {Views()[1]}, &metadata);
+  std::vector<CaptureView> views;
+  ASSERT_THAT(LoadCaptureViews("test", metadata, &views), IsOk());
+  EXPECT_EQ(views, std::vector<CaptureView>({Views()[1]}));
+  ASSERT_THAT(LoadCaptureViews("capture", metadata, &views), IsOk());
+  EXPECT_EQ(views, Views());
+  metadata["test.views"] = "1";
+  EXPECT_THAT(LoadCaptureViews("test", metadata, &views),
+              StatusIs(StatusCode::kInvalidArgument, "test.views"));
 }
 
 TEST(CaptureViewsTest, OlderFilesHaveNone) {
   std::vector<CaptureView> views = Views();
-  ASSERT_THAT(LoadCaptureViews({}, &views), IsOk());
+  ASSERT_THAT(LoadCaptureViews("capture", {}, &views), IsOk());
   EXPECT_TRUE(views.empty());
   Metadata metadata;
-  StoreCaptureViews({}, &metadata);
+  StoreCaptureViews("capture", {}, &metadata);
   EXPECT_TRUE(metadata.empty());
 }
 

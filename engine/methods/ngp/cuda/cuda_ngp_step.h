@@ -47,6 +47,9 @@ class NgpCudaStep : public RayStep {
     return errors.empty() ? nullptr : &errors;
   }
   std::vector<LensScale> FoundLenses() const override { return views_.learned().focals.Scales(); }
+  Mat34 FoundPose(int view, const Mat34& stated) const override {
+    return views_.learned().poses.Corrected(view, stated);
+  }
   IndexRange OwnPixels(int n_pixels, double) const override { return ranks_.RaysOf(n_pixels, 1); }
   void CollectState() override;
   void MeasureCosts() override { costs_.emplace(); }

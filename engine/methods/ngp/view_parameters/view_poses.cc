@@ -99,6 +99,20 @@ void ViewPoses::Apply(int view, Ray* ray) const {
                     Dot(correction.rows[2], ray->direction)};
 }
 
+Mat34 ViewPoses::Corrected(int view, const Mat34& stated) const {
+  if (empty()) return stated;
+  Mat34 pose = stated;
+  for (int column = 0; column < 4; ++column) {
+    Ray ray;
+    ray.origin = stated.Column(3);
+    ray.direction = stated.Column(column);
+    Apply(view, &ray);
+    const Vec3 corrected = column < 3 ? ray.direction : ray.origin;
+    for (int row = 0; row < 3; ++row) pose.m[row][column] = corrected[row];
+  }
+  return pose;
+}
+
 Vec3 ViewPoses::Uncorrected(int view, Vec3 direction) const {
   if (empty()) return direction;
   const Vec3(&rows)[3] = corrections_[view].rows;

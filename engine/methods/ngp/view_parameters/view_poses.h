@@ -30,8 +30,8 @@ float FocalRate(const TrainConfig& config, double fraction);
 // Corrections of the training cameras' poses, learned with the field: each view is turned about its
 // camera by a rotation vector and moved. What all cameras do together is taken out after each
 // update (a turn, a shift, a scale): pictures do not determine it, and views that are asked for
-// would show a scene that has moved. Part of a training's state; models do not hold them. Used from
-// one thread but for Apply.
+// would show a scene that has moved. Part of a training's state; models hold the corrected poses.
+// Used from one thread but for Apply.
 class ViewPoses {
  public:
   // positions: of the views' cameras, training units; none: there are no poses to learn, and
@@ -42,6 +42,8 @@ class ViewPoses {
   bool empty() const { return corrections_.empty(); }
   // Corrects a ray of a view. Thread-safe between updates.
   void Apply(int view, Ray* ray) const;
+  // The pose of a view's camera, corrected.
+  Mat34 Corrected(int view, const Mat34& stated) const;
   // A direction that Apply turned, as it was before.
   Vec3 Uncorrected(int view, Vec3 direction) const;
 

@@ -715,6 +715,29 @@ TEST(ViewPosesTest, AQuarterTurnAndAShiftMoveARay) {
   EXPECT_EQ(turned.origin, (Vec3{2, 2, 1}));
 }
 
+TEST(ViewPosesTest, ACameraMovesAsItsRaysDo) {
+  ViewPoses poses({{1, 0, 0}, {0, 1, 0}}, 2.0f);
+  TensorFile file;
+  poses.Save(&file);
+  const std::vector<float> values = {0, 0, 0, 0, 0, 0, 0.1f, -0.2f, 0.3f, 0.5f, 0.25f, -1};
+  file.tensors.at("view.poses") = TensorFromFloats(values.data(), {2, 6}, DType::kF32);
+  ASSERT_THAT(poses.Load(file), IsOk());
+  Camera camera;
+  camera.width = camera.height = 100;
+  camera.fl_x = camera.fl_y = 80;
+  camera.cx = camera.cy = 50;
+  camera.camera_to_world.m[1][3] = 1;
+  EXPECT_EQ(poses.Corrected(0, camera.camera_to_world), camera.camera_to_world);
+  Ray ray = CameraRay(camera, 20.5f, 70.5f);
+  poses.Apply(1, &ray);
+  camera.camera_to_world = poses.Corrected(1, camera.camera_to_world);
+  const Ray corrected = CameraRay(camera, 20.5f, 70.5f);
+  for (int axis = 0; axis < 3; ++axis) {
+    EXPECT_NEAR(corrected.direction[axis], ray.direction[axis], 1e-6f);
+    EXPECT_NEAR(corrected.origin[axis], ray.origin[axis], 1e-6f);
+  }
+}
+
 TEST(ViewPosesTest, WhatAllCamerasDoTogetherIsTakenOutOnce) {
   const std::vector<Vec3> positions = {{4, 1, 1}, {1, 4, 1}, {1, 1, 4}, {-2, -2, -2}};
   const Vec3 mean{1, 1, 1}, turn{0.01f, -0.02f, 0.03f}, shift{0.1f, 0.2f, -0.1f};
