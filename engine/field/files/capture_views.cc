@@ -177,8 +177,9 @@ absl::Status LoadCaptureViews(std::string_view prefix,
     lenses.push_back(lens);
   }
   if (view_numbers.size() != files.size() * kViewNumbers) {
-    return Wrong(keys.views, fmt::format("has {} views, {} has {}", view_numbers.size() / kViewNumbers,
-                                     keys.files, files.size()));
+    return Wrong(keys.views,
+                 fmt::format("has {} views, {} has {}", view_numbers.size() / kViewNumbers,
+                             keys.files, files.size()));
   }
   std::vector<CaptureView> read;
   for (size_t i = 0; i < files.size(); ++i) {
