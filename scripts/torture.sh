@@ -43,6 +43,6 @@ printf '  %-42s %12s\n' \
   "kills and restarts" "$(of restarts)" \
   "places of the story of 300 jobs" "$(of places_of_300_jobs)" \
   "of these cut" "$(of next_place)" \
-  "minutes" "$(($(of milliseconds) / 60000))" \
+  "minutes" "$(ms=$(of milliseconds); echo $((${ms:-0} / 60000)))" \
   "violations" "$(v=$(of violations); echo "${v:-0}")"
 exit "$code"

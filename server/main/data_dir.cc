@@ -48,17 +48,23 @@ void WarnIfOthersMayEnter(const std::string& path) {
               {"remedy", fmt::format("chmod o-rwx {}", ShellWord(path))}});
 }
 
-// Makes a folder and those that it is in, with durable names.
+// Makes a folder and those that it is in, with durable names. Folders that are there are synced,
+// too: the start that made them may have ended before that.
 absl::Status MakeFolders(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> changed;  // folders that get a new name
-  for (fs::path made = fs::absolute(path); !fs::exists(made, error); made = made.parent_path()) {
-    if (made.has_filename()) changed.push_back(made.parent_path());
-  }
+  fs::path folder = fs::absolute(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  std::vector<std::pair<fs::path, bool>> parents;  // and whether they get a new name
+  for (; folder.has_relative_path(); folder = folder.parent_path())
+    parents.emplace_back(folder.parent_path(), !fs::exists(folder, error));
   fs::create_directories(path, error);
   if (error) return ErrnoToStatus(error.value(), "create " + path);
-  for (const fs::path& folder : changed) NERF_RETURN_IF_ERROR(FsyncDirectory(folder.string()));
+  for (const auto& [parent, is_changed] : parents) {
+    // One that may not be listed cannot be synced.
+    const absl::Status synced = FsyncDirectory(parent.string());
+    if (!synced.ok() && is_changed && !absl::IsPermissionDenied(synced)) return synced;
+  }
   return absl::OkStatus();
 }
 

@@ -43,13 +43,6 @@ absl::Status SyncFile(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status CopySynced(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
-  NERF_RETURN_IF_ERROR(ToStatus(error, "copy to " + to.string()));
-  return SyncFile(to);
-}
-
 // The files and folders that a restore has made. It removes them unless they are to be kept.
 class MadeFiles {
  public:
@@ -70,26 +63,32 @@ absl::Status MakeFolder(const fs::path& path, MadeFiles* made) {
   return ToStatus(error, "create " + path.string());
 }
 
+// Copies a file under another name, and gives it its own once it is whole on disk. is_private: for
+// this user alone, with the right to write.
+absl::Status CopyWhole(const fs::path& from, const fs::path& to, bool is_private, MadeFiles* made) {
+  const std::string part = to.string() + ".part";
+  made->Add(part);
+  std::error_code error;
+  fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
+  NERF_RETURN_IF_ERROR(ToStatus(error, "copy to " + part));
+  NERF_RETURN_IF_ERROR(SyncFile(part));
+  if (is_private) fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write, error);
+  if (rename(part.c_str(), to.c_str()) != 0) return ErrnoToStatus(errno, "rename " + part);
+  made->Add(to);
+  return absl::OkStatus();
+}
+
 absl::Status LinkOrCopy(const fs::path& from, const fs::path& to, MadeFiles* made) {
   std::error_code error;
   const bool existed = fs::exists(fs::symlink_status(to, error));
   if (existed && fs::file_size(to, error) == fs::file_size(from, error)) return absl::OkStatus();
-  if (!existed) made->Add(to);
-  if (!existed && link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  if (existed || errno == EXDEV || errno == EPERM || errno == EMLINK) return CopySynced(from, to);
+  if (!existed && link(from.c_str(), to.c_str()) == 0) {
+    made->Add(to);
+    return absl::OkStatus();
+  }
+  if (existed || errno == EXDEV || errno == EPERM || errno == EMLINK)
+    return CopyWhole(from, to, /*is_private=*/false, made);
   return ErrnoToStatus(errno, "link " + to.string());
-}
-
-// Copies a database under another name, and gives it its own once it is whole.
-absl::Status CopyDatabase(const std::string& from, const std::string& to, MadeFiles* made) {
-  const std::string part = to + ".part";
-  made->Add(part);
-  NERF_RETURN_IF_ERROR(CopySynced(from, part));
-  std::error_code error;
-  fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write, error);
-  if (rename(part.c_str(), to.c_str()) != 0) return ErrnoToStatus(errno, "rename " + part);
-  made->Add(to);
-  return absl::OkStatus();
 }
 
 // Backups of older versions have no access.db, and one that the folder has stays.
@@ -243,12 +242,14 @@ absl::Status RestoreBackup(const std::string& from, const std::string& data_dir)
   for (const std::string& folder : folders) NERF_RETURN_IF_ERROR(FsyncDirectory(folder));
   NERF_RETURN_IF_ERROR(FsyncDirectory(data_dir));  // before queue.db names the blobs
   if (RestoresAccess(from, data_dir)) {
-    NERF_RETURN_IF_ERROR(CopyDatabase(from + "/access.db", data_dir + "/access.db", &made));
+    NERF_RETURN_IF_ERROR(
+        CopyWhole(from + "/access.db", data_dir + "/access.db", /*is_private=*/true, &made));
   }
   // The counts of an earlier store mean nothing now.
   fs::remove(data_dir + "/queue.db.commits", error);
   // Last: with it the folder counts as restored.
-  NERF_RETURN_IF_ERROR(CopyDatabase(from + "/queue.db", data_dir + "/queue.db", &made));
+  NERF_RETURN_IF_ERROR(
+      CopyWhole(from + "/queue.db", data_dir + "/queue.db", /*is_private=*/true, &made));
   NERF_RETURN_IF_ERROR(FsyncDirectory(data_dir));
   made.Keep();
   return absl::OkStatus();

@@ -227,7 +227,10 @@ absl::StatusOr<Stored> FolderBlobStore::MoveIn(const std::string& path, const Bl
     if (TouchLocked(blob)) return Stored::kWasPresent;  // another upload of it was faster
     const std::string target = BlobPath(blob.sha256);
     const std::optional<uint64_t> replaced = FileSize(target);
-    if (rename(path.c_str(), target.c_str()) != 0) return ErrnoToStatus(errno, "store blob");
+    if (rename(path.c_str(), target.c_str()) != 0) {
+      synced_folders_.erase(folder);  // somebody may have removed it: the next upload makes it
+      return ErrnoToStatus(errno, "store blob");
+    }
     n_blobs_ += replaced.has_value() ? 0 : 1;
     byte_size_ += blob.byte_size - replaced.value_or(0);
     unmoved_.erase(blob.sha256);

@@ -152,8 +152,8 @@ absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string
   if (status.ok()) status = SqliteExec(db, "PRAGMA journal_mode = WAL");
   if (status.ok()) status = SqliteExec(db, "PRAGMA synchronous = FULL");
   if (status.ok()) status = SqliteExec(db, "BEGIN IMMEDIATE; COMMIT");  // takes the lock now
-  // Before its commits are counted, and before their pages get into the file, which closing it
-  // does, too: a power cut would mix these with the older ones of a log that lacks them.
+  // Before anything reads or checkpoints the log, as closing does: else a power cut could leave its
+  // pages in queue.db beside an older log.
   if (status.ok() && !options.in_memory) status = RewriteLog(db);
   if (status.ok()) sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   if (status.ok()) status = IntegrityCheck(db);

@@ -112,6 +112,7 @@ void CutCheck::Advance(size_t place) {
     told.epoch = std::max(told.epoch, claim.epoch);
     told.step = std::max(told.step, claim.step);
     if (claim.end.has_value()) told.end = claim.end;
+    told.deleting |= claim.deleting;
     told.deleted |= claim.deleted;
   });
   passed(record_.blobs, &n_blobs_, [&](const BlobMark& mark) {
@@ -191,9 +192,8 @@ std::string CutCheck::Check(const std::string& folder, bool goes_on) const {
     }
     if (!job.ok()) {
       // Its deletion may have been committed without having been told.
-      const bool may_be_deleted = told.end.has_value() || absl::IsNotFound(job.status());
-      if (!may_be_deleted) return id + " is lost: " + job.status().ToString();
-      continue;
+      if (told.deleting && absl::IsNotFound(job.status())) continue;
+      return id + " is lost: " + job.status().ToString();
     }
     const uint32_t step = job->checkpoints.empty() ? 0 : job->checkpoints.back().step;
     if (job->lease.epoch < told.epoch) return id + " forgot a lease";

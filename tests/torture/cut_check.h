@@ -25,7 +25,7 @@ class CutCheck {
     uint64_t epoch = 0;
     uint32_t step = 0;
     std::optional<JobState> end;
-    bool deleted = false;
+    bool deleting = false, deleted = false;
   };
 
   const StoryRecord& record_;

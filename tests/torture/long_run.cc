@@ -104,11 +104,14 @@ class LongRun {
     const std::string wrong = torture_.Cut(record, seed_, [&](size_t place) {
       if (place < first) return 0;
       if (IsOver()) return -1;
-      tally_["next_place"] = place + 1;
+      tally_["next_place"] = place;  // those before it have been cut
       if (place % 500 == 0) Count();
       return 1;
     });
-    if (tally_["next_place"] > record.ops.size()) tally_["places_are_done"] = 1;
+    if (wrong.empty() && !IsOver()) {
+      tally_["next_place"] = record.ops.size() + 1;
+      tally_["places_are_done"] = 1;
+    }
     Count();
     return Held(wrong, fmt::format("story of 300 jobs, seed {}", seed_));
   }

@@ -222,6 +222,10 @@ class Story {
     }
     Close();
     record_.n_jobs = n_created_;
+    if (record_.violation.empty() && !record_.fault_happened && !options_.restarts &&
+        n_created_ < options_.n_jobs) {
+      record_.violation = fmt::format("created {} of {} jobs", n_created_, options_.n_jobs);
+    }
     CheckRecorded();
     record_.ops = disk_.TakeOps();
     if (IsSkippedSync()) DropSyncs();
@@ -509,6 +513,7 @@ class Story {
       default:
         if (ended_.empty()) return;
         const std::string job = Any(ended_);
+        Claim(job).deleting = true;
         const absl::Status deleted = queue_->Delete(Key(job));
         if (!deleted.ok()) return;
         Claim(job).deleted = true;
@@ -530,6 +535,8 @@ class Story {
     switch (draw_.Below(8)) {
       case 0:
         clock_.Advance(absl::Hours(1 + static_cast<int>(draw_.Below(30))));
+        NoteEndedByUpkeep();
+        for (const std::string& job : ended_) Claim(job).deleting = true;
         (void)retention_->Sweep();
         break;
       case 1:
@@ -714,6 +721,7 @@ StoryRecord RunWritesTogether(const std::string& folder, std::span<const StoreWr
       if (!statuses[k].ok()) {
         // After an I/O error it is not known what is there, up to all of the writes.
         goes_on = false;
+        if (n_faults == 0) record.violation = statuses[k].ToString();
         if (statuses[k].message().find("needs a restart") == std::string_view::npos) continue;
         record.states.push_back({unknown.digest(), began});
         continue;

@@ -75,6 +75,7 @@ struct JobClaim {
   uint64_t epoch = 0;  // of its last lease
   uint32_t step = 0;   // of its last checkpoint
   std::optional<JobState> end = {};
+  bool deleting = false;  // may be deleted from here on
   bool deleted = false;
 };
 
