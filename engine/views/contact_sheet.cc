@@ -144,7 +144,8 @@ absl::Status WriteContactSheet(const std::vector<std::string>& files, const std:
   }
   NERF_ASSIGN_OR_RETURN(const ImageU8 sheet,
                         MakeSheet(
-                            sizes, [&](size_t i) { return DecodeImage(files[shown[i]]); }, n_rows));
+                            sizes, [&](size_t i) { return DecodeImage(files[shown[i]]); },
+                            std::min(n_rows, static_cast<int>(shown.size()))));
   return WritePng(path, sheet);
 }
 

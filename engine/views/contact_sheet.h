@@ -26,7 +26,7 @@ SheetLayout LayOutSheet(const std::vector<std::pair<int, int>>& sizes, int n_row
 inline constexpr size_t kMaxSheetPictures = 100;
 
 // Writes one PNG at `path`, atomically, that shows the images `files` (PNG or JPEG, those
-// with alpha on white). n_rows: as of LayOutSheet; not more than there are pictures. Errors:
+// with alpha on white). n_rows: as of LayOutSheet, at most one a picture. Errors:
 // InvalidArgument when there are no files; those of reading and writing, naming the path.
 absl::Status WriteContactSheet(const std::vector<std::string>& files, const std::string& path,
                                int n_rows = 0);

@@ -168,11 +168,12 @@ absl::StatusOr<double> Ablation::SecondsToTarget(const AblationVariant& variant,
   const fs::path folder = fs::path(flags_.out) / kShortTraining;
   std::vector<BudgetResult> results;
   for (int part = kSmallestBudgetPart; part > 1; part /= 2) {
-    NERF_ASSIGN_OR_RETURN(const TrainSummary summary,
-                          Train(variant, seed, flags_.samples / part, folder, ""));
+    const absl::StatusOr<TrainSummary> summary =
+        Train(variant, seed, flags_.samples / part, folder, "");
     std::error_code ignored;
     fs::remove_all(folder, ignored);
-    results.push_back({summary.seconds, summary.psnr.value_or(kUnknownFigure)});
+    NERF_RETURN_IF_ERROR(summary.status());
+    results.push_back({summary->seconds, summary->psnr.value_or(kUnknownFigure)});
     if (results.back().psnr >= flags_.target_psnr) break;
   }
   if (!(results.back().psnr >= flags_.target_psnr))
@@ -184,6 +185,8 @@ absl::StatusOr<AblationRun> Ablation::TrainSeed(const AblationVariant& variant,
                                                 const std::string& folder, int seed) {
   const fs::path out = fs::path(flags_.out) / folder;
   const fs::path images = seed == 1 ? out / kViews : fs::path();
+  std::error_code ignored;
+  if (!images.empty()) fs::remove_all(images, ignored);  // of an earlier ablation
   AblationRun run;
   run.seed = seed;
   run.folder = flags_.n_seeds == 1 ? folder : fmt::format("{}/seed{}", folder, seed);
@@ -193,7 +196,6 @@ absl::StatusOr<AblationRun> Ablation::TrainSeed(const AblationVariant& variant,
       run.summary, Train(variant, seed, flags_.samples, fs::path(flags_.out) / run.folder, images));
   run.cpu_seconds = ChildCpuSeconds() - begin;
   // The optimizer's moments have twice the bytes of the model.
-  std::error_code ignored;
   fs::remove(run.summary.checkpoint, ignored);
   if (flags_.target_psnr > 0) {
     NERF_ASSIGN_OR_RETURN(run.seconds_to_psnr, SecondsToTarget(variant, seed, run.summary));
@@ -287,7 +289,7 @@ absl::Status Ablation::Run() {
   if (!flags_.json) {
     fmt::print(stderr,
                "kept in {}: table.csv, sheet.png (the photographs, then a row of each line "
-               "above), models and curves\n",
+               "above that did not fail), models and curves\n",
                flags_.out);
     if (flags_.n_seeds == 1)
       fmt::print(stderr, "one seed each: --seeds 3 shows how much seeds alone differ\n");

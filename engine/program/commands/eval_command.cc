@@ -105,7 +105,7 @@ SceneOptions SceneOptionsOf(const EvalFlags& flags, const TrainConfig& trained, 
 absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
   const RealClock clock;
   ThreadPool pool(ThreadsFor(flags.threads));
-  NERF_ASSIGN_OR_RETURN(const ScoreOutput scores, ScoreOutput::Open(flags.scores));
+  NERF_ASSIGN_OR_RETURN(ScoreOutput scores, ScoreOutput::Open(flags.scores));
   std::optional<MadeFolder> folder;
   if (!flags.out.empty()) {
     NERF_ASSIGN_OR_RETURN(MadeFolder made, MadeFolder::Make(flags.out));

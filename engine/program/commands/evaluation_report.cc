@@ -17,14 +17,16 @@ namespace nerf {
 namespace {
 
 constexpr char kPhotographs[] = "/photographs";
+constexpr size_t kMaxName = 200;  // bytes, of a file without what is added to it
 
 }  // namespace
 
 void AddScoreOptions(CLI::App* command, ScoreFlags* flags) {
   command
-      ->add_option("--lpips", flags->lpips,
-                   "LPIPS of the views, too, with the weights in this file: AlexNet's and those of "
-                   "LPIPS 0.1; twice where they are in two files")
+      ->add_option(
+          "--lpips", flags->lpips,
+          "also LPIPS of the views: FILE has the weights of AlexNet and of LPIPS 0.1; give "
+          "it twice where they are in two files")
       ->type_name("FILE")
       ->allow_extra_args(false);
   command->add_option("--images", flags->images,
@@ -45,12 +47,15 @@ absl::StatusOr<ScoreOutput> ScoreOutput::Open(const ScoreFlags& flags) {
 }
 
 absl::Status ScoreOutput::WriteView(const View& view, const ImageU8& rendered,
-                                    Background background, bool has_mask) const {
+                                    Background background, bool has_mask) {
   if (images_.empty()) return absl::OkStatus();
   std::string name = std::filesystem::path(view.file).replace_extension("").string();
   for (char& c : name) {
     if (c == '/' || c == '\\') c = '_';
   }
+  if (name.size() > kMaxName) name.erase(0, name.size() - kMaxName);
+  const std::string wanted = name;
+  for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", wanted, n);
   const std::string file = "/" + name + ".png";
   NERF_RETURN_IF_ERROR(WritePng(images_ + file, rendered));
   return WritePng(

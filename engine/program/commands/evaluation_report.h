@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,14 +31,16 @@ class ScoreOutput {
 
   const Lpips* lpips() const { return lpips_.has_value() ? &*lpips_ : nullptr; }
   // Writes the rendered view as FOLDER/NAME.png and what it is compared with as
-  // FOLDER/photographs/NAME.png; nothing without --images. has_mask: alpha is a mask.
+  // FOLDER/photographs/NAME.png; nothing without --images. The name is the photograph's, with _2
+  // and so on where it is taken. has_mask: alpha is a mask.
   absl::Status WriteView(const View& view, const ImageU8& rendered, Background background,
-                         bool has_mask) const;
+                         bool has_mask);
 
  private:
   std::optional<Lpips> lpips_;
   std::string images_;
   std::optional<MadeFolder> folder_;
+  std::set<std::string> names_;  // written
 };
 
 // Views without a PSNR, of which every pixel is masked, come last.

@@ -207,7 +207,7 @@ absl::Status Train(const TrainFlags& flags, const TrainConfig& config, SignalWat
   const RealClock clock;
   ThreadPool pool(ThreadsOfRank(flags));
   NERF_ASSIGN_OR_RETURN(const MadeFolder folder, MadeFolder::Make(flags.out));
-  NERF_ASSIGN_OR_RETURN(const ScoreOutput scores, ScoreOutput::Open(flags.scores));
+  NERF_ASSIGN_OR_RETURN(ScoreOutput scores, ScoreOutput::Open(flags.scores));
   std::unique_ptr<RankSession> ranks;  // null: this process alone
   if (flags.ranks.n_ranks > 1) {
     NERF_ASSIGN_OR_RETURN(ranks, RankSession::Open(flags.ranks));

@@ -16,7 +16,7 @@
 namespace nerf {
 namespace {
 
-constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;  // a year of reports once a second has more
+constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 30;  // weeks of a report a second
 
 // The numbers of a line as records of TensorBoard.
 std::string ScalarRecords(const nlohmann::json& line) {
@@ -48,6 +48,10 @@ TrainingRecord::TrainingRecord(const std::string& folder, uint32_t from_step, bo
       clock_(clock) {}
 
 absl::Status TrainingRecord::Begin() {
+  // A training that goes on keeps the record that it has.
+  std::error_code ignored;
+  const std::string event_path = std::filesystem::path(path_).replace_filename(kEventFile);
+  if (from_step_ > 0 && std::filesystem::exists(event_path, ignored)) event_path_ = event_path;
   std::string kept,
       records = EventFileHead(absl::ToDoubleSeconds(clock_->WallNow() - absl::UnixEpoch()));
   const absl::StatusOr<std::string> earlier = ReadFile(path_, kMaxRecordBytes);
@@ -63,10 +67,7 @@ absl::Status TrainingRecord::Begin() {
   }
   NERF_RETURN_IF_ERROR(WriteFileAtomically(path_, kept));
   if (!event_path_.empty()) return WriteFileAtomically(event_path_, records);
-  if (from_step_ == 0) {
-    std::error_code ignored;
-    std::filesystem::remove(std::filesystem::path(path_).replace_filename(kEventFile), ignored);
-  }
+  std::filesystem::remove(event_path, ignored);
   return absl::OkStatus();
 }
 

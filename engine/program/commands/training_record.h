@@ -26,7 +26,8 @@ class TrainingRecord {
  private:
   absl::Status Begin();
 
-  const std::string path_, event_path_;  // the second empty: none
+  const std::string path_;
+  std::string event_path_;  // empty: none
   const uint32_t from_step_;
   const Clock* const clock_;
   bool has_begun_ = false, has_failed_ = false;

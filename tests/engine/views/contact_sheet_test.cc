@@ -107,6 +107,15 @@ TEST_F(ContactSheetTest, ViewsStandInOrderWithWhiteBetweenThem) {
   EXPECT_EQ(sheet.Pixel(61, 30)[0], 255);
 }
 
+TEST_F(ContactSheetTest, HasNoMoreRowsThanPictures) {
+  for (int i = 0; i < 3; ++i) Add(60, 60);
+  ASSERT_THAT(WriteContactSheet(files_, path_, 129), IsOk());
+  const absl::StatusOr<ImageU8> sheet = DecodeImage(path_);
+  ASSERT_THAT(sheet, IsOk());
+  EXPECT_EQ(sheet->width, 60);
+  EXPECT_GE(sheet->height, 180);
+}
+
 TEST_F(ContactSheetTest, LargeViewsAreReduced) {
   for (int i = 0; i < 2; ++i) Add(9000, 20);
   EXPECT_LE(Sheet().width, 2400);
