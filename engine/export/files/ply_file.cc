@@ -95,7 +95,7 @@ std::string SplatsPly(const SplatCloud& cloud, const ExportAxes& axes) {
   const Vec3 columns[3] = {axes.Direction({1, 0, 0}), axes.Direction({0, 1, 0}),
                            axes.Direction({0, 0, 1})};
   const HarmonicTurn turn(cloud.degree, columns[0], columns[1], columns[2]);
-  constexpr float kMostOpacity = 1 - 1e-6f;
+  constexpr float kMaxOpacity = 1 - 1e-6f;
   for (size_t i = 0; i < cloud.size(); ++i) {
     const float* const row = cloud.row(i);
     const WidenedSplat widened = Widened(row, cloud.widths[i]);
@@ -108,7 +108,7 @@ std::string SplatsPly(const SplatCloud& cloud, const ExportAxes& axes) {
     for (int channel = 0; channel < 3; ++channel) {
       for (int k = 1; k <= n_rest; ++k) AppendNumbers(&bytes, colors[3 * k + channel]);
     }
-    const float opacity = std::min(widened.opacity, kMostOpacity);
+    const float opacity = std::min(widened.opacity, kMaxOpacity);
     AppendNumbers(&bytes, OpacityNumber(opacity));
     for (int axis = 0; axis < 3; ++axis)
       AppendNumbers(&bytes, std::log(axes.Length(widened.scale[axis])));

@@ -176,6 +176,25 @@ Camera PinholeIn(const Camera& camera, int max_side) {
   return pinhole;
 }
 
+std::vector<Camera> PinholesIn(const Camera& camera, int max_side) {
+  const Camera front = PinholeIn(camera, max_side);
+  if (camera.lens != LensModel::kEquirectangular) return {front};
+  const Vec3 right = front.camera_to_world.Column(0), up = front.camera_to_world.Column(1),
+             back = front.camera_to_world.Column(2);
+  const Vec3 faces[][3] = {
+      {right, up, back},         {back, up, right * -1.0f}, {right * -1.0f, up, back * -1.0f},
+      {back * -1.0f, up, right}, {right, back, up * -1.0f}, {right, back * -1.0f, up}};
+  std::vector<Camera> pinholes;
+  for (const auto& axes : faces) {
+    Camera& face = pinholes.emplace_back(front);
+    for (int row = 0; row < 3; ++row) {
+      for (int column = 0; column < 3; ++column)
+        face.camera_to_world.m[row][column] = axes[column][row];
+    }
+  }
+  return pinholes;
+}
+
 double MaxSurfacePoints(std::span<const Camera> cameras, const SurfacePointOptions& options) {
   double n_pixels = 0, n_cells = 1;
   for (const Camera& camera : PointCameras(cameras, options))

@@ -48,5 +48,8 @@ double MaxSurfacePoints(std::span<const Camera> cameras, const SurfacePointOptio
 
 // The pinhole camera that such a camera is replaced by, with at most max_side pixels a side.
 Camera PinholeIn(const Camera& camera, int max_side);
+// Those that together show what the camera does: the six faces of a cube about a panorama; of
+// others PinholeIn.
+std::vector<Camera> PinholesIn(const Camera& camera, int max_side);
 
 }  // namespace nerf

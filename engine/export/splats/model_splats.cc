@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "engine/base/philox.h"
@@ -14,17 +15,22 @@
 namespace nerf {
 namespace {
 
-constexpr double kMaxSide = 800;        // pixels of a view
-constexpr size_t kMaxCameras = 150;     // evenly chosen
-constexpr size_t kMeasureEvery = 8;     // of the views between cameras, one is kept to measure by
-constexpr float kMinTurn = 0.5f;        // cosine, of cameras that a view lies between
-constexpr double kMaxPixels = 64e6;     // of all views
-constexpr size_t kMaxSeen = 4'000'000;  // pixels that splats are drawn from
+constexpr double kMaxSide = 800;     // pixels of a view
+constexpr size_t kMaxCameras = 150;  // evenly chosen; a panorama has six
+// Of the views between cameras and the nearest ones, one in eight is kept to measure by.
+constexpr size_t kMeasureEvery = 8, kMeasureFirst = 2;
+constexpr size_t kFewCameras = 60, kMaxNearest = 4;  // of fewer, more views lie between
+constexpr float kMinTurn = 0.5f;                     // cosine, of cameras that a view lies between
+constexpr double kMaxPixels = 64e6;                  // of all views
+constexpr size_t kMaxSeen = 4'000'000;               // pixels that splats are drawn from
 constexpr uint64_t kSeed = 1;
 
 // Of a view that places splats: pixels that show something, beside others of about the same depth.
-constexpr int kMinSeenOpacity = 128;  // of 255
+constexpr float kMinSeenOpacity = 0.5f;
 constexpr float kMaxDepthStep = 0.05f;
+
+// Distance of the backdrop, in distances of what is farthest.
+constexpr float kBackdrop = 3;
 
 constexpr double kSplatsPerPixel = 4;  // of what a view shows
 // Of a splat at the start: its standard deviation in distances from the next one, and its opacity.
@@ -34,47 +40,72 @@ constexpr float kWidth = 0.2f;  // SplatCloud::widths, in pixels of the view tha
 // Steps of views of so many pixels or more; of smaller ones there is less to find.
 constexpr double kSteps = 2000, kPixelsOfSteps = 20'000;
 
-// For each camera the one halfway to the nearest other that looks about the same way.
-std::vector<Camera> CamerasBetween(std::span<const Camera> cameras) {
-  std::vector<Camera> made;
-  for (const Camera& camera : cameras) {
-    const Mat34& pose = camera.camera_to_world;
-    const Mat34* nearest = nullptr;
-    float least = INFINITY;
-    for (const Camera& other : cameras) {
-      const Mat34& other_pose = other.camera_to_world;
-      const float turn = Dot(Normalized(pose.Column(2)), Normalized(other_pose.Column(2)));
-      const float distance = Norm(pose.Column(3) - other_pose.Column(3)) * (2 - turn);
-      if (turn < kMinTurn || distance >= least || !(distance > 0)) continue;
-      least = distance;
-      nearest = &other_pose;
-    }
-    if (nearest == nullptr) continue;
-    Camera between = camera;
-    Mat34& halfway = between.camera_to_world;
-    SetRotation(Slerp(QuaternionOf(pose), QuaternionOf(*nearest), 0.5f), &halfway);
-    for (int row = 0; row < 3; ++row)
-      halfway.m[row][3] = 0.5f * (pose.m[row][3] + nearest->m[row][3]);
-    made.push_back(between);
+// The camera halfway between two, with the first one's lens.
+Camera Halfway(const Camera& a, const Camera& b) {
+  Camera between = a;
+  Mat34& pose = between.camera_to_world;
+  SetRotation(Slerp(QuaternionOf(a.camera_to_world), QuaternionOf(b.camera_to_world), 0.5f), &pose);
+  for (int row = 0; row < 3; ++row)
+    pose.m[row][3] = 0.5f * (a.camera_to_world.m[row][3] + b.camera_to_world.m[row][3]);
+  return between;
+}
+
+// Numbers of the other cameras that look about the same way, the nearest first.
+std::vector<size_t> NearestTo(size_t camera, std::span<const Camera> cameras) {
+  const Mat34& pose = cameras[camera].camera_to_world;
+  std::vector<std::pair<float, size_t>> others;  // by distance
+  for (size_t i = 0; i < cameras.size(); ++i) {
+    const Mat34& other = cameras[i].camera_to_world;
+    const float turn = Dot(Normalized(pose.Column(2)), Normalized(other.Column(2)));
+    const float distance = Norm(pose.Column(3) - other.Column(3)) * (2 - turn);
+    if (turn >= kMinTurn && distance > 0) others.emplace_back(distance, i);
   }
-  return made;
+  std::sort(others.begin(), others.end());
+  std::vector<size_t> numbers;
+  for (const auto& [distance, number] : others) numbers.push_back(number);
+  return numbers;
 }
 
 // Views of the model: those to fit to, then those to measure by.
 struct ViewsToSee {
   std::vector<Camera> fitted, measured;
+  double pixels = 0;  // of a camera's view, mean
 };
 
 ViewsToSee ViewsOf(std::span<const Camera> cameras) {
   ViewsToSee views;
-  const size_t n = std::min(cameras.size(), kMaxCameras);
-  const double side = std::min(kMaxSide, std::sqrt(kMaxPixels / (2.0 * static_cast<double>(n))));
+  const bool has_panoramas = std::ranges::any_of(
+      cameras, [](const Camera& camera) { return camera.lens == LensModel::kEquirectangular; });
+  const size_t faces = has_panoramas ? 6 : 1;
+  const size_t n = std::min(cameras.size(), kMaxCameras / faces);
+  const double side =
+      std::min(kMaxSide, std::sqrt(kMaxPixels / (2.0 * static_cast<double>(n * faces))));
   for (size_t i = 0; i < n; ++i) {
-    views.fitted.push_back(PinholeIn(cameras[i * cameras.size() / n], static_cast<int>(side)));
+    const std::vector<Camera> made =
+        PinholesIn(cameras[i * cameras.size() / n], static_cast<int>(side));
+    views.fitted.insert(views.fitted.end(), made.begin(), made.end());
   }
-  const std::vector<Camera> between = CamerasBetween(views.fitted);
-  for (size_t i = 0; i < between.size(); ++i)
-    (i % kMeasureEvery == kMeasureEvery / 2 ? views.measured : views.fitted).push_back(between[i]);
+  const std::vector<Camera> seen = views.fitted;
+  for (const Camera& camera : seen)
+    views.pixels += static_cast<double>(camera.width) * camera.height / seen.size();
+  // Between each camera and its nearest ones; no view twice.
+  const size_t n_nearest = std::clamp<size_t>(kFewCameras / seen.size(), 1, kMaxNearest);
+  std::set<std::pair<size_t, size_t>> pairs;
+  size_t n_between = 0;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const std::vector<size_t> nearest = NearestTo(i, seen);
+    for (size_t k = 0; k < std::min(n_nearest, nearest.size()); ++k) {
+      if (!pairs.insert(std::minmax(i, nearest[k])).second) continue;
+      const Camera between = Halfway(seen[i], seen[nearest[k]]);
+      if (k > 0) {  // more directions matter more than more pixels
+        views.fitted.push_back(Resized(between, (between.width + 1) / 2, (between.height + 1) / 2));
+      } else if (n_between++ % kMeasureEvery == kMeasureFirst) {
+        views.measured.push_back(between);
+      } else {
+        views.fitted.push_back(between);
+      }
+    }
+  }
   return views;
 }
 
@@ -82,47 +113,50 @@ uint8_t ByteOf(float value) {
   return static_cast<uint8_t>(std::lround(std::clamp(value, 0.0f, 1.0f) * 255));
 }
 
-SplatView SplatViewOf(const Camera& camera, const RenderedView& rendered) {
+SplatView SplatViewOf(const Camera& camera, const RenderedView& rendered, bool has_backdrop) {
   SplatView view;
   view.camera = camera;
   view.rgba.reserve(4 * rendered.colors.size());
   for (size_t i = 0; i < rendered.colors.size(); ++i) {
     const Vec3 color = rendered.colors[i];
-    for (const float value : {color.x, color.y, color.z, rendered.opacities[i]})
+    const float opacity = has_backdrop ? 1 : rendered.opacities[i];
+    for (const float value : {color.x, color.y, color.z, opacity})
       view.rgba.push_back(ByteOf(value));
   }
   return view;
 }
 
-// A pixel that shows a surface.
+// A pixel that shows a surface or the backdrop.
 struct SeenPixel {
   const SplatView* view;
   uint32_t x, y;
-  float depth;  // along its ray
+  float depth;  // along its ray; 0: the backdrop
 
   const uint8_t* rgba() const {
     return view->rgba.data() + 4 * (static_cast<size_t>(y) * view->camera.width + x);
   }
 };
 
-// Pixels that show surfaces: how many there are, and each so many-th of them.
+// Pixels that show something: how many there are, and each so many-th of them.
 class SeenPixels {
  public:
-  explicit SeenPixels(size_t every) : every_(every) {}
+  SeenPixels(size_t every, bool has_backdrop) : every_(every), has_backdrop_(has_backdrop) {}
 
-  void Add(const SplatView& view, const std::vector<float>& depths) {
+  void Add(const SplatView& view, const RenderedView& rendered) {
+    const std::vector<float>& depths = rendered.depths;
     const auto width = static_cast<uint32_t>(view.camera.width);
     const auto height = static_cast<uint32_t>(view.camera.height);
     for (uint32_t y = 1; y + 1 < height; ++y) {
       for (uint32_t x = 1; x + 1 < width; ++x) {
         const size_t pixel = static_cast<size_t>(y) * width + x;
-        const SeenPixel at{&view, x, y, depths[pixel]};
-        if (at.rgba()[3] < kMinSeenOpacity || !(at.depth > 0)) continue;
+        const bool is_surface = rendered.opacities[pixel] >= kMinSeenOpacity && depths[pixel] > 0;
+        if (!is_surface && !has_backdrop_) continue;
+        const float depth = is_surface ? depths[pixel] : 0;
         float most = 0;  // at an edge, where a mean of depths lies on no surface
         for (const size_t beside : {pixel - 1, pixel + 1, pixel - width, pixel + width})
-          most = std::max(most, std::abs(depths[beside] - at.depth));
-        if (most > kMaxDepthStep * at.depth) continue;
-        if (n_seen_++ % every_ == 0) kept_.push_back(at);
+          most = std::max(most, std::abs(depths[beside] - depth));
+        if (is_surface && most > kMaxDepthStep * depth) continue;
+        if (n_seen_++ % every_ == 0) kept_.push_back({&view, x, y, depth});
       }
     }
   }
@@ -132,13 +166,30 @@ class SeenPixels {
 
  private:
   const size_t every_;
+  const bool has_backdrop_;
   size_t n_seen_ = 0;
   std::vector<SeenPixel> kept_;
 };
 
+// Of surfaces that are seen: the middle and the largest. Zeros where there is none.
+struct SeenDepths {
+  float median = 0, largest = 0;
+};
+
+SeenDepths DepthsOf(const std::vector<SeenPixel>& seen) {
+  std::vector<float> depths;
+  for (const SeenPixel& at : seen) {
+    if (at.depth > 0) depths.push_back(at.depth);
+  }
+  if (depths.empty()) return {};
+  const auto middle = depths.begin() + static_cast<std::ptrdiff_t>(depths.size() / 2);
+  std::nth_element(depths.begin(), middle, depths.end());
+  return {*middle, *std::max_element(middle, depths.end())};
+}
+
 // n splats on pixels that are drawn at random.
 SplatCloud PlacedSplats(const std::vector<SeenPixel>& seen, size_t n, int degree,
-                        double pixels_per_view) {
+                        double pixels_per_view, float backdrop) {
   SplatCloud cloud;
   cloud.degree = degree;
   cloud.numbers.resize(n * static_cast<size_t>(cloud.row_size()));
@@ -151,8 +202,9 @@ SplatCloud PlacedSplats(const std::vector<SeenPixel>& seen, size_t n, int degree
     const SeenPixel& at = seen[UniformIndex64(words[0], words[1], seen.size())];
     const Ray ray = CameraRay(at.view->camera, static_cast<float>(at.x) + UniformFloat(words[2]),
                               static_cast<float>(at.y) + UniformFloat(words[3]));
-    const Vec3 position = ray.origin + ray.direction * at.depth;
-    const float pixel_width = at.depth / at.view->camera.fl_x;
+    const float depth = at.depth > 0 ? at.depth : backdrop;
+    const Vec3 position = ray.origin + ray.direction * depth;
+    const float pixel_width = depth / at.view->camera.fl_x;
     float* const row = cloud.row(i);
     for (int axis = 0; axis < 3; ++axis) {
       row[SplatCloud::kPosition + axis] = position[axis];
@@ -165,14 +217,6 @@ SplatCloud PlacedSplats(const std::vector<SeenPixel>& seen, size_t n, int degree
     cloud.widths[i] = kWidth * pixel_width;
   }
   return cloud;
-}
-
-float MedianDepth(const std::vector<SeenPixel>& seen) {
-  std::vector<float> depths;
-  for (const SeenPixel& at : seen) depths.push_back(at.depth);
-  const auto middle = depths.begin() + static_cast<std::ptrdiff_t>(depths.size() / 2);
-  std::nth_element(depths.begin(), middle, depths.end());
-  return *middle;
 }
 
 }  // namespace
@@ -189,7 +233,7 @@ absl::StatusOr<ModelSplats> MakeModelSplats(
   double n_pixels = 0;
   for (const Camera& camera : cameras_to_see.fitted)
     n_pixels += static_cast<double>(camera.width) * camera.height;
-  SeenPixels seen(1 + static_cast<size_t>(n_pixels) / kMaxSeen);
+  SeenPixels seen(1 + static_cast<size_t>(n_pixels) / kMaxSeen, options.has_backdrop);
   for (size_t i = 0; i < n_views; ++i) {
     const Camera& camera =
         i < n_fitted ? cameras_to_see.fitted[i] : cameras_to_see.measured[i - n_fitted];
@@ -197,25 +241,29 @@ absl::StatusOr<ModelSplats> MakeModelSplats(
     if (!view.Advance(pool, nullptr, stop))
       return absl::CancelledError("the export was interrupted");
     const RenderedView rendered = view.TakeView();
-    views.push_back(SplatViewOf(camera, rendered));
-    if (i < n_fitted) seen.Add(views.back(), rendered.depths);
+    views.push_back(SplatViewOf(camera, rendered, options.has_backdrop));
+    if (i < n_fitted) seen.Add(views.back(), rendered);
     progress("views", static_cast<double>(views.size()) / static_cast<double>(n_views));
   }
-  if (seen.kept().empty()) {
-    return absl::InvalidArgumentError("no splat: the model's views show nothing but background");
+  const SeenDepths depths = DepthsOf(seen.kept());
+  if (!(depths.median > 0)) {
+    return absl::InvalidArgumentError(
+        "no splat: no pixel of the model's views has an opacity of 0.5 or more and a depth like "
+        "its "
+        "neighbors'");
   }
-  const auto per_view = [&](double n) { return n / static_cast<double>(n_fitted); };
-  const double seen_per_view = per_view(static_cast<double>(seen.n_seen()));
+  const double seen_per_view =
+      static_cast<double>(seen.n_seen()) / n_pixels * cameras_to_see.pixels;
   const auto wanted = static_cast<size_t>(std::ceil(kSplatsPerPixel * seen_per_view));
   ModelSplats made;
   made.n_views = static_cast<int>(n_fitted);
   made.cloud = PlacedSplats(seen.kept(), std::min({options.max_splats, wanted, seen.n_seen()}),
-                            options.degree, seen_per_view);
+                            options.degree, seen_per_view, kBackdrop * depths.largest);
   SplatFitOptions fit;
   fit.n_steps =
-      static_cast<int>(kSteps * std::min(1.0, std::sqrt(per_view(n_pixels) / kPixelsOfSteps)));
+      static_cast<int>(kSteps * std::min(1.0, std::sqrt(cameras_to_see.pixels / kPixelsOfSteps)));
   fit.seed = kSeed;
-  fit.extent = MedianDepth(seen.kept());
+  fit.extent = depths.median;
   const std::span<const SplatView> all = views;
   FitSplats(
       all.first(n_fitted), fit, pool, stop,

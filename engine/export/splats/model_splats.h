@@ -19,6 +19,9 @@ struct ModelSplatsOptions {
   size_t max_splats = 0;  // above 0
   int degree = 2;         // of the harmonics of their colors, 0 to 3
   float near = 0;         // where rays start, training units
+  // Nothing of its views is transparent: what the model leaves open has a backdrop of what is
+  // rendered there, since viewers have backgrounds of their own.
+  bool has_backdrop = false;
   // How a camera's view is rendered: on black, with as many rays a pixel as others of the model.
   std::function<RenderOptions(const Camera& camera)> render;
 };
@@ -30,7 +33,7 @@ struct ModelSplats {
 };
 
 // Splats that look as the model does: placed where views of it have surfaces, then fitted to its
-// views from the cameras and from between them. Cameras are replaced by pinholes in the same place.
+// views from the cameras and from between them. Cameras are replaced by PinholesIn.
 // Errors: Cancelled; InvalidArgument where the views show nothing.
 // Source: Niemeyer et al. 2024, "RadSplat" (a field that places and supervises splats).
 absl::StatusOr<ModelSplats> MakeModelSplats(

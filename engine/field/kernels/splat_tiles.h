@@ -6,9 +6,10 @@
 
 namespace nerf::kernels {
 
-// Pictures of splats are drawn in squares of so many pixels.
+// Side of a tile, pixels. Pictures of splats are drawn tile by tile.
 inline constexpr int kSplatTile = 16;
-// What a splat adds below this is left out, and one splat takes at most this much of the light.
+// A smaller alpha is skipped. The largest keeps 1 - alpha above 0, which BackwardSplatTile divides
+// by.
 inline constexpr float kMinSplatAlpha = 1.0f / 255, kMaxSplatAlpha = 0.99f;
 // A tile ends at the splat after which every pixel has less light than this.
 inline constexpr float kMinSplatTransmittance = 1e-4f;

@@ -17,9 +17,11 @@ constexpr float kPositionRate = 3e-3f, kScaleRate = 2e-2f, kRotationRate = 5e-3f
                 kOpacityRate = 5e-2f, kColorRate = 1e-2f, kHarmonicRate = 1e-3f;
 // What rates have fallen to by the last step.
 constexpr float kLastPositionRate = 0.01f, kLastRate = 0.1f;
-constexpr int kRelocateEvery = 100;      // steps
-constexpr float kLastRelocation = 0.7f;  // share of the steps
-constexpr float kDead = 0.005f;          // opacity of a splat that is put elsewhere
+constexpr int kRelocateEvery = 100;        // steps
+constexpr float kLastRelocation = 0.7f;    // share of the steps
+constexpr float kMinLiveOpacity = 0.005f;  // a splat with less is moved
+constexpr float kMaxOpacity = 1 - 1e-6f;
+constexpr int kMaxShares = 50;  // of one place
 constexpr float kByte = 1.0f / 255;
 
 // The views in an order that is new in each round.
@@ -112,8 +114,8 @@ void LossGradients(const SplatView& view, Vec3 background, const SplatTile& tile
   });
 }
 
-// Puts splats that take next to no light where others are, chosen by their opacities. Those of one
-// place share its opacity: 1 - (1 - shared)^n = opacity.
+// Moves splats that take next to no light onto others, drawn in proportion to their opacities. The
+// n splats at one place get the opacity s with 1 - (1 - s)^n = the old opacity.
 void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
   const size_t n = cloud->size();
   std::vector<double> sums(n);
@@ -121,7 +123,7 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) {
     const float opacity = OpacityOf(cloud->row(i));
-    if (opacity < kDead) {
+    if (opacity < kMinLiveOpacity) {
       dead.push_back(static_cast<uint32_t>(i));
     } else {
       sum += opacity;
@@ -137,27 +139,28 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
     const double wanted = sum * (words[0] + words[1] * 0x1p-32) * 0x1p-32;
     const auto found = std::upper_bound(sums.begin(), sums.end(), wanted);
     sources[k] = static_cast<uint32_t>(std::min<size_t>(found - sums.begin(), n - 1));
-    n_shares[sources[k]] = static_cast<uint16_t>(std::min(n_shares[sources[k]] + 1, 50));
+    n_shares[sources[k]] = static_cast<uint16_t>(std::min(n_shares[sources[k]] + 1, kMaxShares));
   }
   const auto shrink = [&](size_t source) {
     const int shares = n_shares[source];
     if (shares == 1) return;
     float* const row = cloud->row(source);
-    const float opacity = OpacityOf(row);
-    const float shared = 1 - std::pow(1 - opacity, 1.0f / static_cast<float>(shares));
-    // So that all of them together take as much light as the one did.
-    float below = 0;
+    const double opacity = std::min(OpacityOf(row), kMaxOpacity);
+    const double shared = 1 - std::pow(1 - opacity, 1.0 / shares);
+    // So that all of them together take as much light as the one did. The sum alternates: with
+    // more shares its terms outgrow a double's precision.
+    double below = 0;
     for (int i = 1; i <= shares; ++i) {
       double binomial = 1;
       for (int k = 0; k < i; ++k) {
-        below += static_cast<float>(binomial * (k % 2 == 0 ? 1 : -1) / std::sqrt(k + 1.0) *
-                                    std::pow(shared, k + 1));
+        below += binomial * (k % 2 == 0 ? 1 : -1) / std::sqrt(k + 1.0) * std::pow(shared, k + 1);
         binomial *= static_cast<double>(i - 1 - k) / (k + 1);
       }
     }
-    row[SplatCloud::kOpacity] = OpacityNumber(std::clamp(shared, kDead, 1 - 1e-6f));
+    row[SplatCloud::kOpacity] =
+        OpacityNumber(std::clamp(static_cast<float>(shared), kMinLiveOpacity, kMaxOpacity));
     for (int axis = 0; axis < 3; ++axis)
-      row[SplatCloud::kLogScale + axis] += std::log(opacity / below);
+      row[SplatCloud::kLogScale + axis] += static_cast<float>(std::log(opacity / below));
     adam->Forget(source);
     n_shares[source] = 1;
   };

@@ -12,7 +12,7 @@
 
 namespace nerf {
 
-// What splats are to look like from a place.
+// A picture to fit to, with its camera.
 struct SplatView {
   Camera camera;              // a pinhole, training frame
   std::vector<uint8_t> rgba;  // [height * width * 4] color on black, and opacity
@@ -25,15 +25,16 @@ struct SplatFitOptions {
 };
 
 // Moves, shapes and colors the splats until they look like the views, one view a step, by Adam.
-// Splats that nearly nobody sees are put where others are. after_step is called with the number of
+// Splats with next to no opacity are moved onto others. after_step is called with the number of
 // steps done. Stops early if `stop` was requested. Bytes do not depend on the pool's size.
+// Requires: a view.
 // Sources: Kerbl et al. 2023; Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte
 // Carlo" (where splats are put, and how they share what one showed).
 void FitSplats(std::span<const SplatView> views, const SplatFitOptions& options, ThreadPool* pool,
                const std::stop_token& stop, const std::function<void(int n_steps)>& after_step,
                SplatCloud* cloud);
 
-// PSNR of the splats over the views on white, decibels.
+// Mean PSNR of the splats over the views on white, decibels. Requires: a view.
 double SplatPsnr(const SplatCloud& cloud, std::span<const SplatView> views, ThreadPool* pool);
 
 }  // namespace nerf

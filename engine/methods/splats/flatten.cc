@@ -96,6 +96,17 @@ struct Flattening {
       yy += variance[axis] * axes_y[axis] * axes_y[axis];
     }
   }
+
+  // xx * yy - xy * xy, which cancels for long thin splats, as a sum of terms of one sign.
+  float Determinant() const {
+    float sum = kPixelVariance * (xx + yy - kPixelVariance);
+    for (int i = 0; i < 3; ++i) {
+      const int j = (i + 1) % 3;
+      const float area = axes_x[i] * axes_y[j] - axes_x[j] * axes_y[i];
+      sum += variance[i] * variance[j] * area * area;
+    }
+    return sum;
+  }
 };
 
 // The color of a row where its harmonics have these values, before it is cut off at 0.
@@ -136,7 +147,7 @@ bool FlattenSplat(const float* row, int degree, float width, const SplatCamera& 
   const float opacity = OpacityOf(row) * f.dimming;
   if (!(opacity > kernels::kMinSplatAlpha)) return false;
   f.Project(camera);
-  const float determinant = f.xx * f.yy - f.xy * f.xy;
+  const float determinant = f.Determinant();
   if (!(determinant > 0 && determinant < kMaxDeterminant)) return false;
   flat->x = camera.fl_x * f.view.x * f.inverse_z + camera.cx;
   flat->y = camera.fl_y * f.view.y * f.inverse_z + camera.cy;
@@ -191,7 +202,7 @@ void BackwardFlatten(const float* row, int degree, float width, const SplatCamer
   Vec3 by_position = (by_direction - direction * Dot(by_direction, direction)) * (1 / distance);
 
   // Shape in the picture: from the inverse matrix to the variances.
-  const float determinant = f.xx * f.yy - f.xy * f.xy;
+  const float determinant = f.Determinant();
   const float a = f.yy / determinant, b = -f.xy / determinant, c = f.xx / determinant;
   const float ga = gradient.a, gb = 0.5f * gradient.b, gc = gradient.c;
   const float by_xx = -(a * a * ga + 2 * a * b * gb + b * b * gc);

@@ -18,8 +18,8 @@ struct SplatCamera {
   Vec3 right, down, forward;  // unit length, training frame
   int width, height;
   float fl_x, fl_y, cx, cy;
-  // A splat's slope is that of the picture's surroundings at most: beyond them a linear map of its
-  // shape grows without bound.
+  // Bounds of x / z and y / z in the derivative of the projection: the picture and its
+  // surroundings. Farther out the linear map of a splat's shape grows without bound.
   float max_u, min_u, max_v, min_v;
 };
 

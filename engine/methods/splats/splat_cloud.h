@@ -28,7 +28,7 @@ struct SplatCloud {
   std::vector<float> widths;
 
   int n_harmonics() const { return (degree + 1) * (degree + 1); }
-  // Rows end with zeros, so that they are whole cache lines of 16 floats.
+  // Rows end with zeros, so that they have whole vectors of 16 floats.
   int row_size() const { return (kColor + 3 * n_harmonics() + 15) / 16 * 16; }
   size_t size() const { return widths.size(); }
   float* row(size_t i) { return numbers.data() + i * static_cast<size_t>(row_size()); }

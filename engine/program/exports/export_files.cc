@@ -163,6 +163,11 @@ absl::StatusOr<ExportedFile> SplatsFile(const ModelFile& model, const ExportRequ
   options.max_splats = request.spec.max_splats();
   options.degree = kSplatDegree;
   options.near = geometry.near;
+  // Photographs without alpha: what is black may have been left open.
+  const bool is_opaque = (model.state.config.background == Background::kAuto ||
+                          model.state.config.background == Background::kRandom) &&
+                         model.state.evaluation_background == Background::kBlack;
+  options.has_backdrop = is_opaque && !request.own_box.has_value();
   ViewStyle style;
   style.background = Vec3{};
   style.crop = request.own_box;

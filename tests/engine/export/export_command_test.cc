@@ -26,6 +26,8 @@
 #include "engine/scene/cameras/camera_file.h"
 #include "engine/scene/cameras/view_list.h"
 #include "engine/scene/files/npy.h"
+#include "engine/scene/pictures/image_compare.h"
+#include "engine/scene/pictures/image_io.h"
 #include "engine/scene/read/scene_reader.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/export/export_command_fixture.h"
@@ -188,6 +190,39 @@ TEST_F(ExportCommandTest, CamerasAreThoseOfAllViewsAsTheTrainingFoundThem) {
               i >= 12)
         << i;
   }
+}
+
+TEST_F(ExportCommandTest, SplatsOfPhotographsWithoutAlphaHaveABackdrop) {
+  fs::copy(*trained_ / "ball", dir_ / "opaque", fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(dir_ / "opaque")) {
+    if (entry.path().extension() != ".png") continue;
+    const auto picture = DecodeImage(entry.path());
+    ASSERT_THAT(picture, IsOk());
+    ASSERT_THAT(WritePng(entry.path(), CompositedOn(*picture, Vec3{})), IsOk());
+  }
+  ASSERT_EQ(std::system((BinDir() + "/nerf-engine train " + (dir_ / "opaque") + " --out " +
+                         (dir_ / "run") + " --steps 200 --threads 2 --no-eval" +
+                         " --set log2_hashmap_size=13,rays_per_pixel=1 >/dev/null 2>&1")
+                            .c_str()),
+            0);
+  const auto farthest = [&](const std::string& model, const std::string& flags) {
+    EXPECT_EQ(
+        Export(model + " --out " + (dir_ / "s.ply") + " --format splats --max-splats 1000" + flags)
+            .code,
+        0);
+    const PlyFile file = ReadPly(Bytes("s.ply"));
+    double most = 0;
+    for (size_t i = 0; i < file.n_vertices; ++i) {
+      most = std::max(most, std::hypot(file.properties.at("x")[i], file.properties.at("y")[i],
+                                       file.properties.at("z")[i]));
+    }
+    return most;
+  };
+  constexpr double kCameras = 4.1;  // their distance
+  const std::string opaque = dir_ / "run/model.safetensors";
+  EXPECT_LT(farthest(Model(), ""), kCameras);
+  EXPECT_GT(farthest(opaque, ""), kCameras);
+  EXPECT_LT(farthest(opaque, " --crop 0,0,0,2,2,2"), kCameras);
 }
 
 TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {

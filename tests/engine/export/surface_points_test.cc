@@ -116,5 +116,29 @@ TEST(SurfacePointsTest, BentLensesAreReplacedByPinholes) {
   EXPECT_NEAR(small.fl_x, 960, 0.1);
 }
 
+TEST(SurfacePointsTest, APanoramaIsReplacedByTheFacesOfACube) {
+  Camera panorama = Front(100);
+  panorama.width = 200;
+  panorama.lens = LensModel::kEquirectangular;
+  const std::vector<Camera> faces = PinholesIn(panorama, 640);
+  ASSERT_EQ(faces.size(), 6u);
+  EXPECT_EQ(PinholesIn(Front(100), 640).size(), 1u);
+  for (int i = 0; i < 60; ++i) {
+    const float turn = 0.7f * static_cast<float>(i), height = static_cast<float>(i) / 30 - 1;
+    const Vec3 direction{std::cos(turn) * std::sqrt(1 - height * height), height,
+                         std::sin(turn) * std::sqrt(1 - height * height)};
+    int n_shown = 0;
+    for (const Camera& face : faces) {
+      const Mat34& pose = face.camera_to_world;
+      EXPECT_NEAR(Dot(Cross(pose.Column(0), pose.Column(1)), pose.Column(2)), 1, 1e-6);
+      EXPECT_EQ(pose.Column(3), panorama.camera_to_world.Column(3));
+      const float ahead = -Dot(direction, pose.Column(2));
+      n_shown += ahead > 0 && std::abs(Dot(direction, pose.Column(0))) <= ahead &&
+                 std::abs(Dot(direction, pose.Column(1))) <= ahead;
+    }
+    EXPECT_EQ(n_shown, 1) << i;
+  }
+}
+
 }  // namespace
 }  // namespace nerf
