@@ -32,35 +32,17 @@ void PutZipFields(uint32_t crc, uint64_t byte_size, size_t name_size, std::strin
 
 }  // namespace
 
-absl::StatusOr<ZipFile> ZipFile::Create(const std::string& path) {
-  NERF_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  return ZipFile(std::move(file));
-}
-
-absl::Status ZipFile::Add(const std::string& name, std::string_view bytes) {
-  if (name.size() > kMaxZipName) {
-    return absl::InvalidArgumentError("a file's name is too long for a .zip: " +
-                                      name.substr(0, 64));
-  }
-  // With room for the directory.
-  uint64_t all = file_.byte_size() + bytes.size() + kZipFileBytes + name.size();
-  for (const Entry& entry : entries_) all += kZipDirectoryBytes + entry.name.size();
-  if (all + kZipDirectoryBytes + name.size() > kMaxBytes || entries_.size() >= kMaxZipFiles) {
-    return absl::ResourceExhaustedError(
-        "a .zip holds 4 GB and 65534 files at most; take fewer or smaller views, or a folder");
-  }
+std::string ZipDirectory::Add(const std::string& name, std::string_view bytes, uint64_t offset) {
   const uint64_t crc =
       crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   entries_.push_back({name, static_cast<uint32_t>(crc), static_cast<uint32_t>(bytes.size()),
-                      static_cast<uint32_t>(file_.byte_size())});
+                      static_cast<uint32_t>(offset)});
   std::string head = "PK\x03\x04";
   PutZipFields(entries_.back().crc, bytes.size(), name.size(), &head);
-  NERF_RETURN_IF_ERROR(file_.Append(head + name));
-  return file_.Append(bytes);
+  return head + name;
 }
 
-absl::Status ZipFile::Commit() {
-  const uint64_t begin = file_.byte_size();
+std::string ZipDirectory::End(uint64_t offset) const {
   std::string directory;
   for (const Entry& entry : entries_) {
     directory += "PK\x01\x02";
@@ -75,9 +57,50 @@ absl::Status ZipFile::Commit() {
   PutZipNumber(entries_.size(), 2, &end);
   PutZipNumber(entries_.size(), 2, &end);
   PutZipNumber(directory.size(), 4, &end);
-  PutZipNumber(begin, 4, &end);
+  PutZipNumber(offset, 4, &end);
   PutZipNumber(0, 2, &end);  // comment
-  NERF_RETURN_IF_ERROR(file_.Append(directory + end));
+  return directory + end;
+}
+
+size_t ZipDirectory::byte_size() const {
+  size_t all = 0;
+  for (const Entry& entry : entries_) all += kZipDirectoryBytes + entry.name.size();
+  return all;
+}
+
+std::string ZipOf(std::span<const std::pair<std::string, std::string>> files) {
+  std::string archive;
+  ZipDirectory directory;
+  for (const auto& [name, bytes] : files) {
+    archive += directory.Add(name, bytes, archive.size());
+    archive += bytes;
+  }
+  return archive + directory.End(archive.size());
+}
+
+absl::StatusOr<ZipFile> ZipFile::Create(const std::string& path) {
+  NERF_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  return ZipFile(std::move(file));
+}
+
+absl::Status ZipFile::Add(const std::string& name, std::string_view bytes) {
+  if (name.size() > kMaxZipName) {
+    return absl::InvalidArgumentError("a file's name is too long for a .zip: " +
+                                      name.substr(0, 64));
+  }
+  // With room for the directory.
+  const uint64_t all = file_.byte_size() + bytes.size() + kZipFileBytes + name.size() +
+                       directory_.byte_size() + kZipDirectoryBytes + name.size();
+  if (all > kMaxBytes || directory_.n_files() >= kMaxZipFiles) {
+    return absl::ResourceExhaustedError(
+        "a .zip holds 4 GB and 65534 files at most; take fewer or smaller views, or a folder");
+  }
+  NERF_RETURN_IF_ERROR(file_.Append(directory_.Add(name, bytes, file_.byte_size())));
+  return file_.Append(bytes);
+}
+
+absl::Status ZipFile::Commit() {
+  NERF_RETURN_IF_ERROR(file_.Append(directory_.End(file_.byte_size())));
   return file_.Commit();
 }
 
