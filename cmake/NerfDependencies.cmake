@@ -35,9 +35,10 @@ find_package(SQLite3 3.40 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(turbojpeg REQUIRED IMPORTED_TARGET libturbojpeg>=2.1)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc>=2.5)
-# Of nerf-engine: HEIC, AVIF and WebP pictures.
+# Of nerf-engine: exported splats (.sog, .spz); HEIC, AVIF and WebP pictures where libheif is found.
+pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp>=1.0)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.4)
 pkg_check_modules(heif IMPORTED_TARGET libheif>=1.12)
-pkg_check_modules(webp IMPORTED_TARGET libwebp>=1.0)
 pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
 
 find_package(Gloo QUIET)  # of nerf-engine train --ranks

@@ -45,7 +45,7 @@ packages=(
   libpng16-16 libpng-dev libprotobuf32 libprotobuf-lite32 libprotobuf-dev
   libprotoc32 protobuf-compiler libspdlog1.10 libspdlog-dev libsqlite3-0 libsqlite3-dev
   libssl3 libssl-dev libturbojpeg0 libturbojpeg0-dev nlohmann-json3-dev zlib1g zlib1g-dev
-  libutf8proc2 libutf8proc-dev
+  libutf8proc2 libutf8proc-dev libwebp7 libwebp-dev libzstd1 libzstd-dev
   pkgconf pkgconf-bin libpkgconf3
   googletest libgmock-dev libgtest-dev
 )

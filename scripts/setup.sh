@@ -11,7 +11,7 @@ build_packages=(
   libcli11-dev libfmt-dev libspdlog-dev libssl-dev libsqlite3-dev libpq-dev prometheus-cpp-dev
   libboost1.81-dev libchafa-dev libglib2.0-dev libgloo-dev libseccomp-dev libjose-dev
   libjansson-dev libcurl4-openssl-dev libutf8proc-dev libheif-dev libwebp-dev
-  libmeshoptimizer-dev
+  libzstd-dev libmeshoptimizer-dev
 )
 # LibTorch is for the tests and `--method ngp-autograd` only; libopenblas0 replaces the slow
 # reference BLAS.

@@ -21,7 +21,7 @@ LIBRARIES = [  # word, pattern of the include path
     ("proto", r"(nerf/(v1|internal)/|google/)"), ("json", r"nlohmann/"),
     ("libpng", r"png\.h"), ("turbojpeg", r"turbojpeg\.h"), ("utf8proc", r"utf8proc\.h"),
     ("heif", r"libheif/"), ("webp", r"webp/"), ("zlib", r"zlib\.h"),
-    ("highway", r"hwy/"),
+    ("zstd", r"zstd\.h"), ("highway", r"hwy/"),
     ("sqlite", r"sqlite3\.h"), ("seccomp", r"seccomp\.h"), ("jose", r"(jose/|jansson\.h)"),
     ("prometheus", r"prometheus/"), ("cli11", r"CLI/"), ("boost", r"boost/"),
     ("cuda", r"(cuda|nvml)"), ("torch", r"(torch|ATen|c10)/"), ("dlopen", r"dlfcn\.h"),

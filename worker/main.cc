@@ -226,7 +226,7 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
     return options;
   }
   options.features.insert(options.features.end(), {"render", "style", "views", "export", "export-2",
-                                                   "export-3", "export-4", "extend"});
+                                                   "export-3", "export-4", "export-5", "extend"});
   options.exporting = EngineProgram(flags);
   options.part.max_data_bytes = flags.engine_memory;
   if (CanMakeMovies(flags.cache_dir, flags.engine_memory)) options.features.push_back("ffmpeg");

@@ -314,7 +314,8 @@ void AddExportCommand(CLI::App& app, Command* selected) {
       "Examples:\n"
       "  nerfctl export --model mic --out mine.html\n"
       "  nerfctl export --model mic --out mic.glb --frame blender\n"
-      "  nerfctl export --model mic --out mic.ply --format splats");
+      "  nerfctl export --model mic --out mic.ply --format splats\n"
+      "  nerfctl export --model mic --out mic.spz");
   command->callback([=] {
     flags->has_engine = engine->count() > 0;
     *selected = [flags](Session& s) { return Export(s, *flags); };

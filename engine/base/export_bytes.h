@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace nerf {
@@ -45,8 +47,31 @@ inline constexpr double kMaxPoints = double{kMaxPointViews} * kMaxPointViewSide 
 inline double MaxPointFileBytes(double n_points) {
   return n_points * kPlyVertexBytes + kMaxPlyHeaderBytes;
 }
-inline double MaxSplatFileBytes(double n_splats) {
-  return n_splats * SplatPlyBytes(kSplatDegree) + kMaxPlyHeaderBytes;
+
+// Files of Gaussians.
+enum class SplatFile { kPly, kSpz, kSog, kGlb };
+
+// Colors of a SOG file that depend on the direction are rows of a palette.
+inline constexpr size_t kMaxSogPalette = 65'536;
+inline constexpr size_t SogPaletteSize(size_t n_splats) {
+  return std::clamp<size_t>(n_splats / 4, 1, kMaxSogPalette);
+}
+
+inline double MaxSplatFileBytes(SplatFile file, double n_splats) {
+  constexpr double kHarmonics = (kSplatDegree + 1) * (kSplatDegree + 1);
+  switch (file) {
+    case SplatFile::kSpz:  // packed, 1.01 times as many where nothing can be compressed
+      return n_splats * 1.01 * (20 + 3 * (kHarmonics - 1)) + 1024;
+    case SplatFile::kSog: {  // seven pictures, whose bytes are coded one by one; codebooks as text
+      const double palette = static_cast<double>(SogPaletteSize(static_cast<size_t>(n_splats)));
+      return 1.05 * (n_splats + 8 * std::sqrt(n_splats) + 16) * 20 +
+             1.05 * (palette + 64) * 3 * (kHarmonics - 1) + 32'768;
+    }
+    case SplatFile::kGlb:  // as floats, and a color of 4 16-bit numbers for other programs
+      return n_splats * (4 * (11 + 3 * kHarmonics) + 8) + 8192;
+    default:
+      return n_splats * SplatPlyBytes(kSplatDegree) + kMaxPlyHeaderBytes;
+  }
 }
 
 // What browsers need for the textures of a baked viewer, at most: 16 bytes a node, of which a file

@@ -217,6 +217,9 @@ TEST_F(ServerExportTest, EveryFormatIsAskedForByEndingOrByName) {
       {{"x.zip"}, v1::ExportSpec::VIEWS},
       {{"x.ply", "--format", "points"}, v1::ExportSpec::POINTS},
       {{"x.ply", "--format", "splats"}, v1::ExportSpec::SPLATS},
+      {{"x.spz"}, v1::ExportSpec::SPZ},
+      {{"x.sog"}, v1::ExportSpec::SOG},
+      {{"x.glb", "--format", "splats"}, v1::ExportSpec::SPLATS_GLB},
       {{"x.json", "--format", "cameras"}, v1::ExportSpec::CAMERAS},
       {{"x.json", "--format", "nerfstudio-path"}, v1::ExportSpec::NERFSTUDIO_PATH},
       {{"x", "--format", "ngp-path"}, v1::ExportSpec::NGP_PATH}};
@@ -256,6 +259,16 @@ TEST_F(ServerExportTest, FolderGetsAFileOfTheFormatsName) {
     EXPECT_THAT(result.out, HasSubstr(folder + "/splats.ply"));
     EXPECT_TRUE(std::filesystem::remove(folder + "/splats.ply"));
   }
+}
+
+TEST_F(ServerExportTest, EngineHereIsAskedForTheFileOfSplats) {
+  engine_ = FakeEngine(scripts_, "shift 2\necho \"$@\" >\"$2\"\n");
+  const std::string file = dir_ / "x.glb";
+  EXPECT_EQ(
+      Run({"export", "--model", "mic", "--engine", engine_, "--out", file, "--format", "splats"})
+          .exit_code,
+      kOk);
+  EXPECT_THAT(ReadFile(file, 1000).value_or(""), HasSubstr("--format splats-glb"));
 }
 
 TEST_F(ServerExportTest, WrongFlagsAreUsageErrors) {

@@ -111,7 +111,7 @@ ctl export --model mic --where server --out "$scratch/made/baked.html" --baked \
   --crop=0,0,0.3,0.6,0.6,0.6 >/dev/null
 engine --out "$scratch/baked.html" --baked --crop=0,0,0.3,0.6,0.6,0.6
 cmp "$scratch/made/baked.html" "$scratch/baked.html"
-for product in points splats; do
+for product in points splats sog; do
   amount="--resolution 64"
   [ "$product" = points ] || amount="--max-splats 1000"
   ctl export --model mic --where server --format $product --out "$scratch/made/$product.ply" \

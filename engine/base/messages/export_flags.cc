@@ -127,6 +127,8 @@ Problems CheckExportFlags(std::string_view path_flag, ExportFlags* flags) {
   if (flags->out.empty()) wrong.Add("--out", "is empty");
   if (spec.format() == v1::ExportSpec::FORMAT_UNSPECIFIED)
     spec.set_format(FormatOfFile(flags->out));
+  else if (spec.format() == v1::ExportSpec::SPLATS)
+    spec.set_format(SplatsFormatOfFile(flags->out));
   for (const Problem& problem : ProblemsOf(spec)) {
     const auto [flag, part] = FlagOf(problem.field, path_flag);
     const bool is_missing =

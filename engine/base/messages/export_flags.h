@@ -23,7 +23,8 @@ void AddExportFlags(CLI::App& command, std::string_view out_help, bool capitals,
                     ExportFlags* flags);
 
 // What is wrong with the flags, by flag: "--triangles", "has no effect on POINTS". Sets the format
-// by the ending of --out where --format was not given. path_flag: the program's flag of the path.
+// by the ending of --out where --format was not given, and the file of splats where it was
+// `splats`. path_flag: the program's flag of the path.
 Problems CheckExportFlags(std::string_view path_flag, ExportFlags* flags);
 
 }  // namespace nerf

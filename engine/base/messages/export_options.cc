@@ -24,19 +24,22 @@ constexpr uint32_t SetOf(ExportFormat format) {
 
 static_assert(Spec::Format_MAX < 32);
 constexpr uint32_t kAll = ~0u, kViewer = SetOf(Spec::VIEWER), kGlb = SetOf(Spec::GLB),
-                   kMeshes = SetOf(Spec::PLY) | kGlb, kSplats = SetOf(Spec::SPLATS),
+                   kMeshes = SetOf(Spec::PLY) | kGlb,
+                   kSplats = SetOf(Spec::SPLATS) | SetOf(Spec::SPZ) | SetOf(Spec::SOG) |
+                             SetOf(Spec::SPLATS_GLB),
                    kGrids = kMeshes | SetOf(Spec::POINTS) | SetOf(Spec::VDB) | SetOf(Spec::NVDB),
                    kPaths = SetOf(Spec::NERFSTUDIO_PATH) | SetOf(Spec::NGP_PATH),
                    kViews = SetOf(Spec::VIEWS), kCameras = SetOf(Spec::CAMERAS);
 
 constexpr ExportOption kOptions[] = {
     {"format", "--format", "FORMAT",
-     "viewer (HTML), glb or ply (mesh), points or splats (PLY), vdb or nvdb\n"
+     "viewer (HTML), glb or ply (mesh), points (PLY), splats (PLY, or spz, sog\n"
+     "or splats-glb where --out ends in .spz, .sog or .glb), vdb or nvdb\n"
      "(volume), cameras (transforms.json), nerfstudio-path (camera_path.json),\n"
      "ngp-path (base_cam.json) or views (a data set of rendered views with\n"
      "depths; of nerf-engine also a folder); needed where --out ends in none of .html (viewer), "
      ".ply, .glb,\n"
-     ".vdb, .nvdb and .zip (views)",
+     ".vdb, .nvdb, .spz, .sog and .zip (views)",
      kAll},
     {"frame", "--frame", "AXES",
      "axes: dataset (its own), blender, unity, unreal or opencv\n(default: dataset)",
@@ -75,6 +78,9 @@ constexpr ExportFileKind kFiles[] = {
     {Spec::NERFSTUDIO_PATH, "", "camera_path.json", "path"},
     {Spec::NGP_PATH, "", "base_cam.json", "path"},
     {Spec::VIEWS, ".zip", "views.zip", "views"},
+    {Spec::SPZ, ".spz", "splats.spz", "splats"},
+    {Spec::SOG, ".sog", "splats.sog", "splats"},
+    {Spec::SPLATS_GLB, "", "splats.glb", "splats"},
 };
 
 const ExportOption& OptionOf(std::string_view field) {
@@ -163,6 +169,7 @@ bool Honors(ExportFormat format, std::string_view field) {
 }
 bool IsMesh(ExportFormat format) { return (kMeshes & SetOf(format)) != 0; }
 bool IsPath(ExportFormat format) { return (kPaths & SetOf(format)) != 0; }
+bool IsSplats(ExportFormat format) { return (kSplats & SetOf(format)) != 0; }
 
 Problems ProblemsOf(const v1::ExportSpec& spec) {
   Problems problems;
@@ -201,6 +208,27 @@ ExportFormat FormatOfFile(std::string_view path) {
       return kind.format;
   }
   return Spec::FORMAT_UNSPECIFIED;
+}
+
+ExportFormat SplatsFormatOfFile(std::string_view path) {
+  for (const ExportFileKind& kind : kFiles) {
+    if (IsSplats(kind.format) && path.ends_with(kind.name.substr(kind.name.find('.'))))
+      return kind.format;
+  }
+  return Spec::SPLATS;
+}
+
+SplatFile SplatFileOf(ExportFormat format) {
+  switch (format) {
+    case Spec::SPZ:
+      return SplatFile::kSpz;
+    case Spec::SOG:
+      return SplatFile::kSog;
+    case Spec::SPLATS_GLB:
+      return SplatFile::kGlb;
+    default:
+      return SplatFile::kPly;
+  }
 }
 
 std::vector<std::string> ExportWords(std::string_view field) {

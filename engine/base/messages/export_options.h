@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/problems.h"
+#include "engine/base/export_bytes.h"
 #include "nerf/v1/export_job.pb.h"
 
 namespace nerf {
@@ -29,6 +30,8 @@ bool Honors(ExportFormat format, std::string_view field);
 bool IsMesh(ExportFormat format);
 // Of a path for another program.
 bool IsPath(ExportFormat format);
+// Of Gaussians, in any of their files.
+bool IsSplats(ExportFormat format);
 
 // What is wrong with all of a spec but its source and the cameras of its path: fields
 // ("triangles", "box.size[1]") and why. What the format does not honor is refused, never ignored.
@@ -48,6 +51,10 @@ std::span<const ExportFileKind> ExportFileKinds();
 const ExportFileKind& FileKindOf(ExportFormat format);
 // The format that the ending of a path says; FORMAT_UNSPECIFIED for others.
 ExportFormat FormatOfFile(std::string_view path);
+// The format of splats that it says; SPLATS, which is PLY, for others.
+ExportFormat SplatsFormatOfFile(std::string_view path);
+// Requires: IsSplats.
+SplatFile SplatFileOf(ExportFormat format);
 
 // The words of --format or --frame, by the name of the field, in the order of their numbers from 1
 // on: "nerfstudio-path".

@@ -29,7 +29,7 @@ void Turn(const AxisOrder& order, double (&matrix)[3][3]) {
 
 }  // namespace
 
-ExportAxes::ExportAxes(AxesName name, bool of_gltf, const SceneGeometry& geometry)
+ExportAxes::ExportAxes(AxesName name, bool is_y_up, const SceneGeometry& geometry)
     : to_own_(Inverse(FromSceneFrame(geometry.frame))), own_origin_(geometry.frame.origin) {
   if (name == AxesName::kDataset) {
     words_ = "the data set's own";
@@ -40,9 +40,9 @@ ExportAxes::ExportAxes(AxesName name, bool of_gltf, const SceneGeometry& geometr
   if (name == AxesName::kOpenCv) {
     Turn(kZUpToOpenCv, turn_);
     words_ = "y down, right-handed";
-  } else if (of_gltf) {
+  } else if (is_y_up) {
     Turn(kZUpToGltf, turn_);
-    words_ = "y up, right-handed, as glTF has them: programs turn them on import";
+    words_ = "y up, right-handed, as this format has them: programs turn them on import";
   } else if (name == AxesName::kBlender) {
     words_ = "z up, right-handed";
   } else {

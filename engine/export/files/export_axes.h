@@ -22,9 +22,9 @@ enum class AxesName { kDataset, kBlender, kUnity, kUnreal, kOpenCv };
 // relative to origin(), where files that hold them as floats say it; poses of cameras are not.
 class ExportAxes {
  public:
-  // of_gltf: the file is a GLB, whose axes are right-handed with y up for every program, which
-  // turns them on import; dataset and opencv write theirs all the same.
-  ExportAxes(AxesName name, bool of_gltf, const SceneGeometry& geometry);
+  // is_y_up: of a file such as a GLB, whose axes are right-handed with y up for every program,
+  // which turns them on import; dataset and opencv write theirs all the same.
+  ExportAxes(AxesName name, bool is_y_up, const SceneGeometry& geometry);
 
   Vec3 Point(Vec3 training) const;
   Vec3d PointFromZero(Vec3 training) const;  // not relative to the origin

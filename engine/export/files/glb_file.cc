@@ -4,14 +4,17 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "common/status_macros.h"
 #include "engine/base/linear_light.h"
+#include "engine/export/files/file_splats.h"
 #include "engine/export/files/little_endian.h"
 #include "engine/scene/pictures/image_io.h"
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
 namespace nerf {
@@ -23,7 +26,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kFloat = 5126, kUnsignedShort = 5123, kUnsignedInt = 5125;
 constexpr int kArrayBuffer = 34962, kElementArrayBuffer = 34963;
 constexpr uint32_t kMagic = 0x46546C67, kJsonChunk = 0x4E4F534A, kBinChunk = 0x004E4942;
-constexpr int kLinear = 9729, kClamp = 33071;
+constexpr int kLinear = 9729, kClamp = 33071, kPoints = 0;
+constexpr char kSplatting[] = "KHR_gaussian_splatting";
 constexpr size_t kHeaderBytes = 12;
 
 // sRGB, 0 to 1, as linear light of 16 bits: that is what COLOR_0 holds.
@@ -64,22 +68,27 @@ class GlbBuffer {
   Json views_ = Json::array(), accessors_ = Json::array();
 };
 
-// Adds positions and normals of the vertices that `order` lists.
-void AddShape(const TriangleMesh& mesh, const std::vector<uint32_t>& order, const ExportAxes& axes,
-              GlbBuffer* buffer, Json* attributes) {
+// Adds n positions; returns their accessor's number.
+int AddPositions(size_t n, const std::function<Vec3(size_t)>& position_of, GlbBuffer* buffer) {
   std::array<float, 3> low, high;
   low.fill(INFINITY);
   high.fill(-INFINITY);
-  for (const uint32_t vertex : order) {
-    const Vec3 p = axes.Point(mesh.positions[vertex]);
+  for (size_t i = 0; i < n; ++i) {
+    const Vec3 p = position_of(i);
     for (int axis = 0; axis < 3; ++axis) {
       low[axis] = std::min(low[axis], p[axis]);
       high[axis] = std::max(high[axis], p[axis]);
     }
     AppendVector(&buffer->bin, p);
   }
-  (*attributes)["POSITION"] = buffer->EndAccessor(kArrayBuffer, kFloat, "VEC3", order.size(),
-                                                  {{"min", low}, {"max", high}});
+  return buffer->EndAccessor(kArrayBuffer, kFloat, "VEC3", n, {{"min", low}, {"max", high}});
+}
+
+// Adds positions and normals of the vertices that `order` lists.
+void AddShape(const TriangleMesh& mesh, const std::vector<uint32_t>& order, const ExportAxes& axes,
+              GlbBuffer* buffer, Json* attributes) {
+  const auto position_of = [&](size_t i) { return axes.Point(mesh.positions[order[i]]); };
+  (*attributes)["POSITION"] = AddPositions(order.size(), position_of, buffer);
   for (const uint32_t vertex : order) {
     AppendVector(&buffer->bin, axes.Direction(mesh.normals[vertex]));
   }
@@ -133,13 +142,11 @@ std::string Chunk(uint32_t kind, const std::string& content, char padding) {
   return chunk;
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture& texture,
-                                    const ExportAxes& axes) {
+// A file of one mesh, with all but the mesh itself.
+Json SceneOfMesh(const char* extension, const ExportAxes& axes) {
   Json json;
   json["asset"] = {{"version", "2.0"}, {"generator", "nerf-engine export"}};
-  json["extensionsUsed"] = Json::array({"KHR_materials_unlit"});
+  json["extensionsUsed"] = Json::array({extension});
   json["scene"] = 0;
   json["scenes"] = Json::array({Json{{"nodes", Json::array({0})}}});
   Json node = {{"mesh", 0}};
@@ -149,6 +156,26 @@ absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture&
     node["extras"] = {{"origin", axes.origin()}};
   }
   json["nodes"] = Json::array({node});
+  return json;
+}
+
+// The bytes of the file that `json` describes, with the buffer's views and accessors.
+std::string GlbBytes(GlbBuffer buffer, Json json) {
+  json["accessors"] = buffer.TakeAccessors();
+  json["bufferViews"] = buffer.TakeViews();
+  json["buffers"] = Json::array({Json{{"byteLength", buffer.bin.size()}}});
+  const std::string chunks =
+      Chunk(kJsonChunk, json.dump(), ' ') + Chunk(kBinChunk, buffer.bin, '\0');
+  std::string file;
+  AppendNumbers(&file, kMagic, uint32_t{2}, static_cast<uint32_t>(kHeaderBytes + chunks.size()));
+  return file + chunks;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture& texture,
+                                    const ExportAxes& axes) {
+  Json json = SceneOfMesh("KHR_materials_unlit", axes);
   GlbBuffer buffer;
   Json attributes, surface = {{"metallicFactor", 0}, {"roughnessFactor", 1}};
   Json primitive = Json::object();
@@ -173,15 +200,58 @@ absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture&
   json["materials"] =
       Json::array({Json{{"pbrMetallicRoughness", surface},
                         {"extensions", {{"KHR_materials_unlit", Json::object()}}}}});
-  json["accessors"] = buffer.TakeAccessors();
-  json["bufferViews"] = buffer.TakeViews();
-  json["buffers"] = Json::array({Json{{"byteLength", buffer.bin.size()}}});
+  return GlbBytes(std::move(buffer), std::move(json));
+}
 
-  const std::string chunks =
-      Chunk(kJsonChunk, json.dump(), ' ') + Chunk(kBinChunk, buffer.bin, '\0');
-  std::string file;
-  AppendNumbers(&file, kMagic, uint32_t{2}, static_cast<uint32_t>(kHeaderBytes + chunks.size()));
-  return file + chunks;
+std::string SplatsGlb(const SplatCloud& cloud, const ExportAxes& axes) {
+  const size_t n = cloud.size();
+  std::vector<FileSplat> splats;
+  splats.reserve(n);
+  const FileSplats turned(cloud, axes);
+  for (size_t i = 0; i < n; ++i) splats.push_back(turned.At(i));
+  Json json = SceneOfMesh(kSplatting, axes);
+  GlbBuffer buffer;
+  Json attributes;
+  attributes["POSITION"] = AddPositions(
+      n, [&](size_t i) { return splats[i].position; }, &buffer);
+  // For programs that know no splats.
+  for (const FileSplat& splat : splats) {
+    for (int channel = 0; channel < 3; ++channel) {
+      const float color = 0.5f + kFirstSplatHarmonic * splat.colors[channel];
+      AppendNumbers(&buffer.bin, LinearLight16(std::clamp(color, 0.0f, 1.0f)));
+    }
+    AppendNumbers(&buffer.bin, static_cast<uint16_t>(std::lround(splat.opacity * 65535)));
+  }
+  attributes["COLOR_0"] =
+      buffer.EndAccessor(kArrayBuffer, kUnsignedShort, "VEC4", n, {{"normalized", true}});
+  // append: what the bytes of a splat hold.
+  const auto add = [&](const std::string& name, const char* type, const auto& append) {
+    for (const FileSplat& splat : splats) append(splat);
+    attributes[fmt::format("{}:{}", kSplatting, name)] =
+        buffer.EndAccessor(kArrayBuffer, kFloat, type, n, Json::object());
+  };
+  add("ROTATION", "VEC4", [&](const FileSplat& splat) {
+    const Quaternion& q = splat.rotation;
+    AppendNumbers(&buffer.bin, q.x, q.y, q.z, q.w);
+  });
+  add("SCALE", "VEC3", [&](const FileSplat& splat) { AppendVector(&buffer.bin, splat.scale); });
+  add("OPACITY", "SCALAR",
+      [&](const FileSplat& splat) { AppendNumbers(&buffer.bin, splat.opacity); });
+  for (int degree = 0, k = 0; degree <= cloud.degree; ++degree) {
+    for (int order = 0; order <= 2 * degree; ++order, ++k) {
+      add(fmt::format("SH_DEGREE_{}_COEF_{}", degree, order), "VEC3", [&](const FileSplat& splat) {
+        const float* const color = splat.colors + 3 * k;
+        AppendNumbers(&buffer.bin, color[0], color[1], color[2]);
+      });
+    }
+  }
+  Json primitive = {{"attributes", attributes}, {"mode", kPoints}};
+  primitive["extensions"][kSplatting] = {{"kernel", "ellipse"},
+                                         {"colorSpace", "srgb_rec709_display"},
+                                         {"sortingMethod", "cameraDistance"},
+                                         {"projection", "perspective"}};
+  json["meshes"] = Json::array({Json{{"primitives", Json::array({primitive})}}});
+  return GlbBytes(std::move(buffer), std::move(json));
 }
 
 }  // namespace nerf

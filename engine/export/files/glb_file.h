@@ -6,6 +6,7 @@
 #include "engine/export/files/export_axes.h"
 #include "engine/export/mesh/texture_atlas.h"
 #include "engine/export/mesh/triangle_mesh.h"
+#include "engine/methods/splats/splat_cloud.h"
 
 namespace nerf {
 
@@ -15,5 +16,11 @@ namespace nerf {
 // triangle. Errors: those of EncodePng.
 absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture& texture,
                                     const ExportAxes& axes);
+
+// A binary glTF 2.0 file of Gaussians: points with attributes of KHR_gaussian_splatting, whose
+// colors are sRGB, and with COLOR_0 for programs that do not know it. Requires: axes are not
+// mirrored, at least one splat. Source:
+// https://github.com/KhronosGroup/glTF/tree/main/extensions/2.0/Khronos/KHR_gaussian_splatting
+std::string SplatsGlb(const SplatCloud& cloud, const ExportAxes& axes);
 
 }  // namespace nerf

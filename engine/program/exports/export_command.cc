@@ -226,6 +226,7 @@ void AddExportCommand(CLI::App* app, CommandBody* chosen) {
       "Examples:\n"
       "  nerf-engine export run/model.safetensors --out mesh.glb --frame blender\n"
       "  nerf-engine export run/model.safetensors --out exports/ --format splats\n"
+      "  nerf-engine export run/model.safetensors --out mine.spz\n"
       "  nerf-engine export run/model.safetensors --out crop.ply --crop 0,0,0.2,1,1,0.6 \\\n"
       "      --resolution 384 --triangles 1M\n"
       "  nerf-engine export run/model.safetensors --out mine.html --baked");

@@ -6,6 +6,7 @@
 
 #include "common/counted.h"
 #include "common/status_macros.h"
+#include "engine/base/messages/export_options.h"
 #include "engine/export/files/camera_list.h"
 #include "engine/export/files/glb_file.h"
 #include "engine/export/files/nvdb_file.h"
@@ -15,6 +16,8 @@
 #include "engine/export/mesh/sample_grid.h"
 #include "engine/export/mesh/surface_points.h"
 #include "engine/export/splats/model_splats.h"
+#include "engine/export/splats/sog_file.h"
+#include "engine/export/splats/spz_file.h"
 #include "engine/field/marched_model.h"
 #include "engine/program/exports/path_export.h"
 #include "engine/program/written_views/view_style.h"
@@ -144,7 +147,7 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
     return absl::InvalidArgumentError(
         "no point: in the box, no two views of the model agree on a surface");
   }
-  const ExportAxes axes(request.axes, /*of_gltf=*/false, model.state.geometry);
+  const ExportAxes axes(request.axes, /*is_y_up=*/false, model.state.geometry);
   ExportedFile file;
   file.bytes = PointsPly(points, axes);
   file.n_vertices = points.size();
@@ -153,6 +156,14 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
                            Counted(static_cast<int>(n_views), "view"));
   file.words += OriginWords(axes, "as the header says");
   return file;
+}
+
+// SPZ and GLB have y up by their definition, as ExportAxes has it for a GLB. Programs that read SOG
+// turn it half around, as they turn the PLY of 3D Gaussian splatting: it has y down for them.
+ExportAxes AxesOfSplats(AxesName name, SplatFile kind, const SceneGeometry& geometry) {
+  const bool is_turned = kind == SplatFile::kSog && name != AxesName::kDataset;
+  return {is_turned ? AxesName::kOpenCv : name, kind == SplatFile::kSpz || kind == SplatFile::kGlb,
+          geometry};
 }
 
 absl::StatusOr<ExportedFile> SplatsFile(const ModelFile& model, const ExportRequest& request,
@@ -176,9 +187,30 @@ absl::StatusOr<ExportedFile> SplatsFile(const ModelFile& model, const ExportRequ
                         MakeModelSplats(*model.model, CamerasOfViews(model, request.time), options,
                                         pool, stop, progress));
   progress("file", 0);
-  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  const SplatFile kind = SplatFileOf(request.spec.format());
+  const ExportAxes axes = AxesOfSplats(request.axes, kind, geometry);
   ExportedFile file;
-  file.bytes = SplatsPly(made.cloud, axes);
+  std::string_view place;  // of the origin
+  switch (kind) {
+    case SplatFile::kPly:
+      file.bytes = SplatsPly(made.cloud, axes);
+      place = "as the header says";
+      break;
+    case SplatFile::kSpz: {
+      NERF_ASSIGN_OR_RETURN(file.bytes, SplatsSpz(made.cloud, axes, pool));
+      place = "as a record of the header says";
+      break;
+    }
+    case SplatFile::kSog: {
+      NERF_ASSIGN_OR_RETURN(file.bytes, SplatsSog(made.cloud, axes, pool));
+      place = "as its meta.json says";
+      break;
+    }
+    case SplatFile::kGlb:
+      file.bytes = SplatsGlb(made.cloud, axes);
+      place = "the node's translation";
+      break;
+  }
   file.n_vertices = made.cloud.size();
   file.axes = axes.words();
   file.words = fmt::format("{}, fitted to {} of the model", Counted(made.cloud.size(), "splat"),
@@ -186,7 +218,7 @@ absl::StatusOr<ExportedFile> SplatsFile(const ModelFile& model, const ExportRequ
   if (made.psnr > 0) {
     file.words += fmt::format("; {:.1f} dB against its views between those", made.psnr);
   }
-  file.words += OriginWords(axes, "as the header says");
+  file.words += OriginWords(axes, place);
   return file;
 }
 
@@ -199,7 +231,7 @@ absl::StatusOr<ExportedFile> VolumeFile(const ModelFile& model, const ExportRequ
                                                         static_cast<int>(request.spec.resolution()),
                                                         request.time, pool, stop, progress));
   progress("file", 0);
-  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  const ExportAxes axes(request.axes, /*is_y_up=*/false, geometry);
   ExportedFile file;
   if (request.spec.format() == v1::ExportSpec::VDB) {
     file.bytes = VolumeVdb(volume, axes);
@@ -229,7 +261,7 @@ absl::StatusOr<ExportedFile> CamerasFile(const ModelFile& model, const ExportReq
   if (cameras.empty()) {
     return absl::InvalidArgumentError("the model's file stores no cameras of photographs");
   }
-  const ExportAxes axes(request.axes, /*of_gltf=*/false, model.state.geometry);
+  const ExportAxes axes(request.axes, /*is_y_up=*/false, model.state.geometry);
   ExportedFile file;
   file.bytes = CameraListJson(cameras, axes);
   file.n_vertices = cameras.size();
@@ -261,6 +293,9 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
     case v1::ExportSpec::POINTS:
       return PointsFile(model, request, pool, stop, progress);
     case v1::ExportSpec::SPLATS:
+    case v1::ExportSpec::SPZ:
+    case v1::ExportSpec::SOG:
+    case v1::ExportSpec::SPLATS_GLB:
       return SplatsFile(model, request, pool, stop, progress);
     case v1::ExportSpec::VDB:
     case v1::ExportSpec::NVDB:

@@ -4,6 +4,7 @@
 
 #include "common/status_macros.h"
 #include "engine/base/export_bytes.h"
+#include "engine/base/messages/export_options.h"
 #include "engine/export/files/volume.h"
 #include "engine/field/marched_model.h"
 #include "engine/program/exports/path_export.h"
@@ -38,7 +39,11 @@ absl::StatusOr<ExportSize> SizeBefore(const ModelFile& model, const ExportReques
     case v1::ExportSpec::POINTS:
       return ExportSize{MaxPointFileBytes(MaxExportedPoints(model, request)), true};
     case v1::ExportSpec::SPLATS:
-      return ExportSize{MaxSplatFileBytes(request.spec.max_splats()), true};
+    case v1::ExportSpec::SPZ:
+    case v1::ExportSpec::SOG:
+    case v1::ExportSpec::SPLATS_GLB:
+      return ExportSize{
+          MaxSplatFileBytes(SplatFileOf(request.spec.format()), request.spec.max_splats()), true};
     case v1::ExportSpec::VDB:
     case v1::ExportSpec::NVDB:
       return VolumeSize(model, request, pool, stop);

@@ -105,7 +105,7 @@ absl::StatusOr<ExportedFile> MakeViewSet(const ModelFile& model, const ExportReq
         views.back().depth,
         NpyOf(static_cast<size_t>(camera.height), static_cast<size_t>(camera.width), depths)));
   }
-  const ExportAxes axes(request.axes, /*of_gltf=*/false, geometry);
+  const ExportAxes axes(request.axes, /*is_y_up=*/false, geometry);
   NERF_RETURN_IF_ERROR(write("transforms.json", CameraListJson(views, axes)));
   if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
   NERF_RETURN_IF_ERROR(files->PutInPlace());

@@ -45,6 +45,7 @@ class ExportPolicy : public KindPolicy {
         {kMoreExportsFeature, "turned boxes, textures and volumes"},
         {kPathExportsFeature, "camera paths and data sets of views"},
         {kBakedExportsFeature, "baked viewers"},
+        {kSplatFilesFeature, "splats as SPZ, SOG or GLB"},
         {kNanoVdbFeature, "NanoVDB, and nor have those built without libnanovdb-dev"}};
     std::string message = "no connected worker exports models of its method";
     for (const auto& [feature, lack] : kLacks) {

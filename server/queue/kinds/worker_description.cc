@@ -44,8 +44,8 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
       }
     };
     add(kRenderFeature, {kStyleFeature});
-    add(kExportFeature,
-        {kMoreExportsFeature, kPathExportsFeature, kBakedExportsFeature, kNanoVdbFeature});
+    add(kExportFeature, {kMoreExportsFeature, kPathExportsFeature, kBakedExportsFeature,
+                         kSplatFilesFeature, kNanoVdbFeature});
     if (Has(kExtendFeature)) capabilities.push_back(fmt::format("{}{}", kExtendPrefix, method));
   }
   if (Has(kMovieCapability)) {

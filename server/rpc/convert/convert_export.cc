@@ -40,6 +40,7 @@ std::string_view FeatureOf(const v1::ExportSpec& spec) {
   const v1::ExportSpec::Format format = spec.format();
   if (spec.baked()) return kBakedExportsFeature;
   if (format == v1::ExportSpec::NVDB) return kNanoVdbFeature;
+  if (IsSplats(format) && format != v1::ExportSpec::SPLATS) return kSplatFilesFeature;
   if (IsPath(format) || format == v1::ExportSpec::VIEWS) return kPathExportsFeature;
   const bool is_boxed_viewer = format == v1::ExportSpec::VIEWER && spec.has_box();
   const bool is_newer = format == v1::ExportSpec::VDB || spec.texture() > 0 ||

@@ -154,7 +154,10 @@ ExportBytes BytesOfRequest(const v1::ExportSpec& spec) {
     case v1::ExportSpec::POINTS:
       return {0, MaxPointFileBytes(MaxPointsOf(spec))};
     case v1::ExportSpec::SPLATS:
-      return {0, MaxSplatFileBytes(spec.max_splats())};
+    case v1::ExportSpec::SPZ:
+    case v1::ExportSpec::SOG:
+    case v1::ExportSpec::SPLATS_GLB:
+      return {0, MaxSplatFileBytes(SplatFileOf(spec.format()), spec.max_splats())};
     case v1::ExportSpec::VDB:
       return {0, MaxVdbBytes(FullExtent(spec))};
     case v1::ExportSpec::NVDB:

@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,13 +92,19 @@ TEST_F(ExportCommandTest, LastLineOfJsonIsDoneAndSaysWhatWasWritten) {
   EXPECT_TRUE(last["seconds"].is_number());
 }
 
+bool IsAnyOf(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 TEST_F(ExportCommandTest, SameModelAndOptionsGiveTheSameBytes) {
-  for (const char* format : {"ply", "glb", "points", "splats", "vdb", "cameras", "ngp-path"}) {
+  for (const char* format : {"ply", "glb", "points", "splats", "spz", "sog", "splats-glb", "vdb",
+                             "cameras", "ngp-path"}) {
+    const bool is_splats = IsAnyOf(format, {"splats", "spz", "sog", "splats-glb"});
     const std::string flags =
         std::string(" --format ") + format +
         (format == std::string("cameras")    ? ""
          : format == std::string("ngp-path") ? " --dataset " + (*trained_ / "ball")
-         : format == std::string("splats")   ? " --max-splats 1000"
+         : is_splats                         ? " --max-splats 1000"
                                              : " --resolution 48");
     ASSERT_EQ(Export(Model() + flags + " --threads 1 --out " + (dir_ / "a")).code, 0);
     ASSERT_EQ(Export(Model() + flags + " --threads 2 --out " + (dir_ / "b")).code, 0);
@@ -136,6 +144,26 @@ TEST_F(ExportCommandTest, TextureHasTheColorsOfTheTrainedField) {
   std::printf("texture: off by %.2f on average, %.2f (99%%), %.2f at most; %.3f%% within 3\n", mean,
               share(0.99), off.back(), 100.0 * static_cast<double>(n_near) / off.size());
   EXPECT_LT(mean, 3);
+}
+
+TEST_F(ExportCommandTest, SplatsAreUprightWhereTheirProgramsExpectIt) {
+  const struct {
+    const char *file, *starts, *up;
+  } cases[] = {{"s.ply", "ply\n", "axes: z up, right-handed;"},
+               {"s.spz", "NGSP", "axes: y up, right-handed, as this format has them"},
+               {"s.sog", "PK\x03\x04", "axes: y down, right-handed;"},
+               {"s.glb", "glTF", "axes: y up, right-handed, as this format has them"}};
+  for (const auto& [file, starts, up] : cases) {
+    const std::string flags =
+        " --format splats --max-splats 1000 --frame blender --out " + (dir_ / file);
+    const Ended ended = Export(Model() + flags);
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(Bytes(file).rfind(starts, 0), 0u) << file;
+    EXPECT_THAT(ended.out, HasSubstr(up)) << file;
+    EXPECT_THAT(ended.out, HasSubstr(": 1000 splats, fitted to")) << file;
+  }
+  ASSERT_EQ(Export(Model() + " --format sog --max-splats 1000 --out " + (dir_ / "new/")).code, 0);
+  EXPECT_GT(Bytes("new/splats.sog").size(), 5000u);
 }
 
 TEST_F(ExportCommandTest, ViewerIsAFormatLikeOthers) {

@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
+#include "engine/base/linear_light.h"
+#include "engine/export/files/file_splats.h"
 #include "engine/scene/pictures/image_io.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/export/shapes.h"
+#include "tests/testing/random_floats.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nerf {
@@ -42,7 +46,7 @@ Glb ReadGlb(const std::string& bytes) {
 
 Glb GlbOf(const MeshExport& made, AxesName axes) {
   const auto bytes =
-      MeshGlb(made.mesh, made.texture, ExportAxes(axes, /*of_gltf=*/true, ShapeGeometry()));
+      MeshGlb(made.mesh, made.texture, ExportAxes(axes, /*is_y_up=*/true, ShapeGeometry()));
   EXPECT_THAT(bytes, IsOk());
   return ReadGlb(bytes.value_or(""));
 }
@@ -122,6 +126,68 @@ TEST(GlbFileTest, TextureIsAPictureAndCornersLieAtTheirPlaces) {
     const double v = NumberAt<uint16_t>(glb.bin, begin + 4 * i + 2) / 65535.0 * 128;
     EXPECT_NEAR(u, place.x + 0.5 + (turned == 1 ? place.sign * place.leg : 0), 0.01);
     EXPECT_NEAR(v, place.y + 0.5 + (turned == 2 ? place.sign * place.leg : 0), 0.01);
+  }
+}
+
+// Numbers of a floating-point accessor, one element after another.
+std::vector<float> FloatsOf(const Glb& glb, const nlohmann::json& attributes,
+                            const std::string& name, size_t n_parts) {
+  const nlohmann::json& accessor = glb.json["accessors"][attributes[name].get<size_t>()];
+  EXPECT_EQ(accessor["componentType"], 5126) << name;
+  const std::string types[] = {"SCALAR", "", "VEC3", "VEC4"};
+  EXPECT_EQ(accessor["type"], types[n_parts - 1]) << name;
+  const nlohmann::json& view = glb.json["bufferViews"][accessor["bufferView"].get<size_t>()];
+  std::vector<float> numbers;
+  for (size_t i = 0; i < n_parts * accessor["count"].get<size_t>(); ++i)
+    numbers.push_back(NumberAt<float>(glb.bin, view["byteOffset"].get<size_t>() + 4 * i));
+  return numbers;
+}
+
+TEST(GlbFileTest, SplatsAreAttributesOfPoints) {
+  SplatCloud cloud;
+  cloud.degree = 2;
+  cloud.widths = {1e-4f, 1e-4f, 1e-4f};
+  for (uint32_t i = 0; i < 3; ++i) {
+    const std::vector<float> row = RandomFloats(48, -1, 1, i);
+    cloud.numbers.insert(cloud.numbers.end(), row.begin(), row.end());
+  }
+  SceneGeometry geometry = ShapeGeometry();
+  geometry.frame.origin = {500000, 5200000, 300};
+  const ExportAxes axes(AxesName::kBlender, /*is_y_up=*/true, geometry);
+  const Glb glb = ReadGlb(SplatsGlb(cloud, axes));
+  ASSERT_TRUE(glb.json.is_object());
+  EXPECT_EQ(glb.json["extensionsUsed"], nlohmann::json::array({"KHR_gaussian_splatting"}));
+  EXPECT_EQ(glb.json["nodes"][0]["translation"], nlohmann::json(axes.origin()));
+  const nlohmann::json& primitive = glb.json["meshes"][0]["primitives"][0];
+  EXPECT_EQ(primitive["mode"], 0);
+  const nlohmann::json& extension = primitive["extensions"]["KHR_gaussian_splatting"];
+  EXPECT_EQ(extension["kernel"], "ellipse");
+  EXPECT_EQ(extension["colorSpace"], "srgb_rec709_display");
+  const nlohmann::json& attributes = primitive["attributes"];
+  EXPECT_EQ(attributes.size(), 5u + 9) << "position, fallback, rotation, scale, opacity, harmonics";
+  const auto of = [&](const std::string& name, size_t n_parts) {
+    return FloatsOf(glb, attributes, "KHR_gaussian_splatting:" + name, n_parts);
+  };
+  const std::vector<float> positions = FloatsOf(glb, attributes, "POSITION", 3);
+  const std::vector<float> rotations = of("ROTATION", 4), scales = of("SCALE", 3);
+  const nlohmann::json& color = glb.json["accessors"][attributes["COLOR_0"].get<size_t>()];
+  const size_t colors_at = glb.json["bufferViews"][color["bufferView"].get<size_t>()]["byteOffset"];
+  EXPECT_EQ(color["normalized"], true);
+  const FileSplats splats(cloud, axes);
+  for (size_t i = 0; i < 3; ++i) {
+    const FileSplat splat = splats.At(i);
+    const float* const row = cloud.row(i);
+    EXPECT_NEAR(positions[3 * i + 1], row[2], 1e-6) << "y is up";
+    EXPECT_NEAR(scales[3 * i + 2], std::exp(row[SplatCloud::kLogScale + 2]), 1e-6) << "linear";
+    EXPECT_NEAR(of("OPACITY", 1)[i], 1 / (1 + std::exp(-row[SplatCloud::kOpacity])), 1e-6);
+    EXPECT_EQ(rotations[4 * i], splat.rotation.x);
+    EXPECT_EQ(rotations[4 * i + 3], splat.rotation.w);
+    EXPECT_NEAR(of("SH_DEGREE_0_COEF_0", 3)[3 * i], row[SplatCloud::kColor], 1e-5);
+    EXPECT_EQ(of("SH_DEGREE_1_COEF_2", 3)[3 * i + 1], splat.colors[3 * 3 + 1]);
+    EXPECT_EQ(of("SH_DEGREE_2_COEF_4", 3)[3 * i + 2], splat.colors[3 * 8 + 2]);
+    const float srgb = 0.5f + 0.28209479f * row[SplatCloud::kColor];
+    EXPECT_NEAR(NumberAt<uint16_t>(glb.bin, colors_at + 8 * i) / 65535.0, LinearLight(srgb), 1e-4);
+    EXPECT_NEAR(NumberAt<uint16_t>(glb.bin, colors_at + 8 * i + 6) / 65535.0, splat.opacity, 1e-4);
   }
 }
 

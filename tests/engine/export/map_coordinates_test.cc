@@ -135,6 +135,21 @@ TEST_F(MapCoordinatesTest, PositionsOfPlyFilesAreRelativeToTheOriginOfTheirHeade
   EXPECT_NE(far_.find("comment origin 500000 300 5200000\n"), std::string::npos);
 }
 
+TEST_F(MapCoordinatesTest, FilesOfSplatsSayTheOrigin) {
+  ExportBoth("--max-splats 1000", ".spz");
+  EXPECT_THAT(said_["far"], HasSubstr(std::string("relative to ") + kOrigin));
+  double origin[3] = {};
+  ASSERT_GT(far_.size(), 64u);
+  std::memcpy(origin, far_.data() + 40, sizeof(origin));
+  EXPECT_THAT(origin, ::testing::ElementsAre(500000, 5200000, 300));
+  EXPECT_TRUE(far_.substr(64) == near_.substr(32));
+  ExportBoth("--max-splats 1000", ".sog");
+  EXPECT_THAT(far_, HasSubstr("\"origin\":[500000.0,5200000.0,300.0]"));
+  EXPECT_THAT(near_, Not(HasSubstr("\"origin\"")));
+  ExportBoth("--max-splats 1000 --format splats --frame blender", ".glb");
+  EXPECT_THAT(far_, HasSubstr("\"translation\":[500000.0,300.0,-5200000.0]"));
+}
+
 TEST_F(MapCoordinatesTest, NodeOfAGlbLiesAtTheOrigin) {
   ExportBoth("--resolution 48 --frame blender", ".glb");
   const auto json_of = [](const std::string& glb) {

@@ -22,7 +22,7 @@ TEST(NvdbFileTest, NanoVdbReadsDensityColorAndPlaceOfEveryPoint) {
                                  [](std::string_view, double) {});
   ASSERT_THAT(volume, IsOk());
   for (const AxesName name : {AxesName::kDataset, AxesName::kUnity, AxesName::kOpenCv}) {
-    const ExportAxes axes(name, /*of_gltf=*/false, geometry);
+    const ExportAxes axes(name, /*is_y_up=*/false, geometry);
     const auto bytes = VolumeNanoVdb(*volume, axes);
     ASSERT_THAT(bytes, IsOk());
     EXPECT_TRUE(*bytes == *VolumeNanoVdb(*volume, axes));

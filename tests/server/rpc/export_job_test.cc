@@ -177,6 +177,9 @@ TEST_F(ExportJobTest, BoundsFollowFromTheRequestUntilTheModelIsRead) {
   spec.set_format(v1::ExportSpec::SPLATS);
   spec.set_max_splats(3000);
   EXPECT_NEAR(server_.Create(request)->export_status().max_bytes(), 3000 * 164, 4096);
+  EXPECT_NEAR(max_bytes(v1::ExportSpec::SPZ, 0), 3000 * 44, 4096);
+  EXPECT_LT(max_bytes(v1::ExportSpec::SOG, 0), 3000 * 60);
+  EXPECT_NEAR(max_bytes(v1::ExportSpec::SPLATS_GLB, 0), 3000 * 160, 8192);
   spec.clear_max_splats();
   for (int axis = 0; axis < 3; ++axis) {
     spec.mutable_box()->add_center(0);
@@ -304,6 +307,17 @@ TEST_F(ExportJobTest, PathsAndViewsGoThroughKeyframesOnWorkersThatAnnounceThem) 
   const auto viewer = newest.WaitForOrder(v1::DesiredJob::EXPORT);
   ASSERT_TRUE(viewer.has_value());
   EXPECT_TRUE(viewer->model_export().product().baked());
+
+  request = Request("splats");
+  Spec(request).set_format(v1::ExportSpec::SOG);
+  ASSERT_THAT(server_.Create(request), IsOk());
+  EXPECT_EQ(Get("splats").wait().reason(), "NO_CAPABLE_WORKER");
+  EXPECT_THAT(Get("splats").wait().message(), HasSubstr("no splats as SPZ, SOG or GLB"));
+  FakeWorker packing(server_.channel, RpcTestServer::kToken, "w-6");
+  packing.Hello({}, {"ngp"}, {"export", "export-2", "export-3", "export-4", "export-5"});
+  const auto splats = packing.WaitForOrder(v1::DesiredJob::EXPORT);
+  ASSERT_TRUE(splats.has_value());
+  EXPECT_EQ(splats->model_export().product().format(), v1::ExportSpec::SOG);
 
   request = Request("nanovdb");
   Spec(request).set_format(v1::ExportSpec::NVDB);

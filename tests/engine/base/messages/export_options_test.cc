@@ -61,19 +61,20 @@ struct Asked {
 std::map<std::string, Asked> AskedOptions() {
   const std::set<ExportFormat> meshes = {Spec::PLY, Spec::GLB},
                                grids = {Spec::PLY, Spec::GLB, Spec::POINTS, Spec::VDB, Spec::NVDB},
-                               paths = {Spec::NERFSTUDIO_PATH, Spec::NGP_PATH};
+                               paths = {Spec::NERFSTUDIO_PATH, Spec::NGP_PATH},
+                               splats = {Spec::SPLATS, Spec::SPZ, Spec::SOG, Spec::SPLATS_GLB};
   const auto with = [](std::set<ExportFormat> some, const std::set<ExportFormat>& more) {
     some.insert(more.begin(), more.end());
     return some;
   };
   return {{"frame",
            {[](Spec* spec) { spec->set_frame(Spec::BLENDER); },
-            with(grids, {Spec::SPLATS, Spec::CAMERAS, Spec::VIEWS})}},
-          {"box", {SetBox, with(grids, {Spec::SPLATS, Spec::VIEWER, Spec::VIEWS})}},
-          {"max_splats", {[](Spec* spec) { spec->set_max_splats(5000); }, {Spec::SPLATS}}},
+            with(grids, with(splats, {Spec::CAMERAS, Spec::VIEWS}))}},
+          {"box", {SetBox, with(grids, with(splats, {Spec::VIEWER, Spec::VIEWS}))}},
+          {"max_splats", {[](Spec* spec) { spec->set_max_splats(5000); }, splats}},
           {"whole",
            {[](Spec* spec) { spec->set_whole(true); },
-            with(grids, {Spec::SPLATS, Spec::VIEWER, Spec::VIEWS})}},
+            with(grids, with(splats, {Spec::VIEWER, Spec::VIEWS}))}},
           {"resolution", {[](Spec* spec) { spec->set_resolution(8); }, grids}},
           {"triangles", {[](Spec* spec) { spec->set_triangles(1); }, meshes}},
           {"texture", {[](Spec* spec) { spec->set_texture(64); }, {Spec::GLB}}},
@@ -110,6 +111,7 @@ TEST(ExportOptionsTest, EachFormatTakesWhatItHonorsAndRefusesTheRest) {
     EXPECT_THAT(TextsOf(all), ::testing::UnorderedElementsAreArray(refused)) << "all at once";
     EXPECT_EQ(IsMesh(format), Honors(format, "triangles"));
     EXPECT_EQ(IsPath(format), Honors(format, "path") && !Honors(format, "box"));
+    EXPECT_EQ(IsSplats(format), Honors(format, "max_splats"));
   }
 }
 
@@ -155,7 +157,7 @@ TEST(ExportOptionsTest, NumbersHaveRanges) {
 TEST(ExportOptionsTest, HostileValuesAreNamedAllAtOnce) {
   Spec spec;
   EXPECT_THAT(TextsOf(spec), ElementsAre(HasSubstr("format: must be one of VIEWER, PLY, GLB")));
-  for (const int format : {12, 77, 1 << 30, -1, std::numeric_limits<int>::min()}) {
+  for (const int format : {15, 77, 1 << 30, -1, std::numeric_limits<int>::min()}) {
     spec = SpecOf(static_cast<ExportFormat>(format));
     spec.set_frame(static_cast<Spec::Frame>(format));
     spec.set_resolution(7);
@@ -233,6 +235,21 @@ TEST(ExportOptionsTest, FilesSayTheirFormat) {
     EXPECT_EQ(FormatOfFile(path), Spec::FORMAT_UNSPECIFIED) << path;
 }
 
+TEST(ExportOptionsTest, FilesOfSplatsSayTheirFormat) {
+  const std::pair<const char*, ExportFormat> cases[] = {
+      {"a.ply", Spec::SPLATS},     {"a.spz", Spec::SPZ}, {"b/a.sog", Spec::SOG},
+      {"a.glb", Spec::SPLATS_GLB}, {"a", Spec::SPLATS},  {"a.glb/", Spec::SPLATS},
+      {"a.html", Spec::SPLATS}};
+  for (const auto& [path, format] : cases) {
+    EXPECT_EQ(SplatsFormatOfFile(path), format) << path;
+    EXPECT_TRUE(IsSplats(format));
+  }
+  EXPECT_EQ(SplatFileOf(Spec::SPLATS), SplatFile::kPly);
+  EXPECT_EQ(SplatFileOf(Spec::SPZ), SplatFile::kSpz);
+  EXPECT_EQ(SplatFileOf(Spec::SOG), SplatFile::kSog);
+  EXPECT_EQ(SplatFileOf(Spec::SPLATS_GLB), SplatFile::kGlb);
+}
+
 // What is wrong with words of a command line, or the arguments that ask for the same.
 std::vector<std::string> Parsed(const std::string& words, ExportFlags* flags) {
   CLI::App app("", "export");
@@ -260,7 +277,8 @@ TEST(ExportFlagsTest, FlagsBecomeTheSpecAndTheSpecTheseFlags) {
        {"--format glb", "--format views --frame opencv --crop=-1,0,0.5,2,2,1",
         "--format glb --frame unreal --crop=0,0,0,1,1,1,0,0,0.6,0.8 --resolution 1024 --triangles "
         "600 --texture 64",
-        "--format nerfstudio-path --exported-cameras", "--format viewer --baked"}) {
+        "--format nerfstudio-path --exported-cameras", "--format viewer --baked",
+        "--format spz --max-splats 2000", "--format splats-glb --frame blender"}) {
     ExportFlags flags;
     const size_t own = words.find(" --exported-cameras");
     EXPECT_THAT(Parsed("--out x " + words.substr(0, own), &flags), IsEmpty()) << words;
@@ -278,6 +296,27 @@ TEST(ExportFlagsTest, NumbersMayBeAmounts) {
   EXPECT_EQ(flags.spec.texture(), 1000u);
 }
 
+TEST(ExportFlagsTest, SplatsAreInTheFileThatOutNames) {
+  const std::pair<const char*, ExportFormat> cases[] = {
+      {"--out a.spz", Spec::SPZ},
+      {"--out a.sog", Spec::SOG},
+      {"--out a.glb", Spec::GLB},
+      {"--out a.glb --format splats", Spec::SPLATS_GLB},
+      {"--out a.spz --format splats", Spec::SPZ},
+      {"--out a.ply --format splats", Spec::SPLATS},
+      {"--out exports/ --format splats", Spec::SPLATS},
+      {"--out exports/ --format sog", Spec::SOG}};
+  for (const auto& [words, format] : cases) {
+    ExportFlags flags;
+    EXPECT_THAT(Parsed(words, &flags), IsEmpty()) << words;
+    EXPECT_EQ(flags.spec.format(), format) << words;
+  }
+  EXPECT_THAT(Parsed("--out a.spz --resolution 64"),
+              ElementsAre("--resolution: has no effect on SPZ"));
+  EXPECT_THAT(Parsed("--out a.glb --max-splats 5k"),
+              ElementsAre("--max-splats: has no effect on GLB"));
+}
+
 TEST(ExportFlagsTest, BoxMayBeNone) {
   ExportFlags flags;
   EXPECT_THAT(Parsed("--out a.glb --crop none", &flags), IsEmpty());
@@ -291,8 +330,8 @@ TEST(ExportFlagsTest, WrongOnesAreNamed) {
   EXPECT_THAT(Parsed(""), ElementsAre("--out is required"));
   EXPECT_THAT(Parsed("--out a"),
               ElementsAre("--format: is needed where --out ends in none of .html, .ply, .glb, "
-                          ".vdb, .nvdb, .zip: points, splats, cameras, nerfstudio-path, ngp-path "
-                          "have no ending of their own"));
+                          ".vdb, .nvdb, .zip, .spz, .sog: points, splats, cameras, "
+                          "nerfstudio-path, ngp-path, splats-glb have no ending of their own"));
   EXPECT_THAT(Parsed("--out  --format ply"), ElementsAre("--out: is empty"));
   EXPECT_THAT(Parsed("--out a --format gbl"), ElementsAre(HasSubstr("did you mean glb?")));
   EXPECT_THAT(Parsed("--out a --format GLB --frame maya --resolution 7 --triangles 0 "
