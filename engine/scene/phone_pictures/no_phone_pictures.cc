@@ -1,4 +1,4 @@
-// Of programs that are built without libheif and libwebp: such pictures are refused by name.
+// Of programs that are built without libheif: such pictures are refused by name.
 #include "engine/scene/phone_pictures/phone_pictures.h"
 
 namespace nerf {
