@@ -150,7 +150,7 @@ within "$scratch/made/server-ngp-path.json" "$(told expectedBytes \
 made=$(newest)
 ctl job fetch "$made" --out "$scratch/again.json" >/dev/null
 cmp "$scratch/again.json" "$scratch/cameras.json"
-[ "$(ctl --output name job ls --kind export | wc -l)" = 11 ]
+[ "$(ctl --output name job ls --kind export | wc -l)" = 12 ]
 ctl job rm "$made" >/dev/null
 code=0
 ctl job fetch "$made" --out "$scratch/gone.json" 2>/dev/null || code=$?
