@@ -14,6 +14,7 @@
 #include "common/error_reason.h"
 #include "common/files/sha256.h"
 #include "common/status_macros.h"
+#include "engine/base/messages/pose_check.h"
 #include "engine/base/picture_names.h"
 #include "engine/scene/read/unposed_photographs.h"
 #include "fmt/format.h"
@@ -120,9 +121,6 @@ absl::StatusOr<v1::Job> CreatePoseJobOf(Session& session, const PoseUpload& uplo
                               "as JPEG",
                               Counted(found.unread.size(), "picture"), found.unread[0])));
   }
-  std::vector<std::string> paths = found.files;
-  paths.insert(paths.end(), found.masks.begin(), found.masks.end());
-  NERF_ASSIGN_OR_RETURN(const auto files, HashSceneFiles(found.folder, paths, session.stop()));
   v1::CreateJobRequest request;
   NERF_ASSIGN_OR_RETURN(const std::string parent, ProjectName(session.flags().project));
   request.set_parent(parent);
@@ -135,6 +133,10 @@ absl::StatusOr<v1::Job> CreatePoseJobOf(Session& session, const PoseUpload& uplo
   spec.set_camera(CameraOf(upload.photographs.camera));
   spec.set_mask_below_degrees(upload.photographs.mask_below);
   if (!upload.scene.empty()) spec.set_scene(parent + "/scenes/" + upload.scene);
+  NERF_RETURN_IF_ERROR(ProblemsOf(spec).Result());
+  std::vector<std::string> paths = found.files;
+  paths.insert(paths.end(), found.masks.begin(), found.masks.end());
+  NERF_ASSIGN_OR_RETURN(const auto files, HashSceneFiles(found.folder, paths, session.stop()));
   for (const v1::SceneFile& file : files) {
     v1::SceneFile* const sent = spec.add_files();
     *sent = file;

@@ -13,6 +13,7 @@
 #include "client/flags/new_resource_flags.h"
 #include "client/flags/text_format.h"
 #include "common/ids.h"
+#include "common/pose_limits.h"
 #include "common/process/exit_code.h"
 #include "engine/scene/read/source.h"
 #include "fmt/format.h"
@@ -23,8 +24,8 @@ namespace {
 struct PoseCommandFlags : NewResourceFlags {
   std::string dir, scene, into;
   PhotographFlags photographs;
-  double min_posed = 0.9;
-  uint32_t film_frames = 120;
+  double min_posed = kDefaultMinPosed;
+  uint32_t film_frames = kDefaultFilmFrames;
   bool detach = false;
 };
 
@@ -79,7 +80,7 @@ void AddPoseFlags(CLI::App* command, PoseCommandFlags* flags) {
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
   command->add_option("--film-frames", flags->film_frames, "Frames extracted from each film")
-      ->check(CLI::Range(3, 2000))
+      ->check(CLI::Range(kMinFilmFrames, kMaxFilmFrames))
       ->capture_default_str();
   command->add_flag("--detach", flags->detach, "Return once the job is queued");
 }

@@ -99,6 +99,14 @@ TEST_F(PoseCommandTest, SceneAddNamesTheSceneAndPoseTheCamera) {
   EXPECT_EQ(Run({"scene", "add", "yard"}).exit_code, kUsage);
   EXPECT_EQ(Run({"pose", dir_ / "garden", "--mask-below", "nan"}).exit_code, kUsage);
   EXPECT_THAT(Run({"pose", dir_ / "garden", "--camera", "fish"}).err, HasSubstr("perspective"));
+  // Said before anything is sent.
+  const size_t n_blobs = state_.blobs.size();
+  dir_.Write("garden/new.jpg", "not sent yet");
+  const CommandResult refused =
+      Run({"pose", dir_ / "garden", "--camera", "perspective", "--mask-below", "60"});
+  EXPECT_NE(refused.exit_code, kOk);
+  EXPECT_THAT(refused.err, HasSubstr("mask_below_degrees: is of panoramas alone"));
+  EXPECT_EQ(state_.blobs.size(), n_blobs);
   EXPECT_EQ(state_.pose_requests.size(), 2u);
   // The same of train, where a worker poses and where this machine does.
   const CommandResult local = Train({"--camera", "equirectangular", "--mask-below", "5"});

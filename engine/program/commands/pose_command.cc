@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/counted.h"
+#include "common/pose_limits.h"
 #include "common/shell_word.h"
 #include "common/status_macros.h"
 #include "engine/base/protocol/pose_lines.h"
@@ -189,7 +190,7 @@ void AddPoseCommand(CLI::App* app, CommandBody* chosen) {
       ->capture_default_str();
   command
       ->add_option("--film-frames", flags->options.film_frames, "frames extracted from each film")
-      ->check(CLI::Range(3, 2000))
+      ->check(CLI::Range(kMinFilmFrames, kMaxFilmFrames))
       ->capture_default_str();
   command
       ->add_option("--camera", flags->options.camera,

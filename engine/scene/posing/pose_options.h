@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/clock.h"
+#include "common/pose_limits.h"
 #include "engine/base/parallel_for.h"
 #include "engine/scene/posing/photographs/panorama.h"
 #include "engine/scene/posing/pose_progress.h"
@@ -17,8 +18,9 @@ struct PoseOptions {
   std::string colmap = "colmap", ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // paths or names
   ThreadPool* pool = nullptr;     // borrowed for the call; COLMAP gets as many threads
   uint64_t max_memory_bytes = 0;  // of a COLMAP process; 0: no limit
-  double min_posed_share = 0.9;   // of the usable photographs; below it slower methods are tried
-  int film_frames = 120;          // frames extracted from each film
+  // Below it slower methods are tried.
+  double min_posed_share = kDefaultMinPosed;
+  int film_frames = kDefaultFilmFrames;  // of each film
   CameraKind camera = CameraKind::kAuto;
   // Of panoramas: what lies more than so many degrees under the horizon is masked, 0 to 90. 0: no
   // mask.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/pose_limits.h"
 #include "server/queue/resources/scene_record.h"
 
 namespace nerf {
@@ -27,9 +28,6 @@ inline constexpr std::string_view kFilmPoseMasksCapability = "colmap+ffmpeg+mask
 // A feature of workers that take nothing else, whatever their methods are.
 inline constexpr std::string_view kPosesOnly = "poses-only";
 
-inline constexpr size_t kMaxPoseFiles = 5'000;  // and as many masks
-inline constexpr uint32_t kMinFilmFrames = 3, kMaxFilmFrames = 2'000;
-
 enum class PoseCamera { kAuto = 0, kPerspective = 1, kEquirectangular = 2 };
 
 // What a pose job is to do.
@@ -41,9 +39,9 @@ struct PoseSpec {
   uint64_t stored_file_bytes = 0;
   uint32_t n_masks = 0;  // of `files`
   bool has_films = false;
-  std::string scene;       // id, in the same project, that the job makes. Create draws an empty one
-  double min_posed = 0.9;  // share of the usable photographs
-  uint32_t film_frames = 120;
+  std::string scene;  // id, in the same project, that the job makes. Create draws an empty one
+  double min_posed = kDefaultMinPosed;
+  uint32_t film_frames = kDefaultFilmFrames;
   std::string into;  // id of the scene, in the same project, that they are added to; empty: none
   PoseCamera camera = PoseCamera::kAuto;
   double mask_below = 0;  // degrees under the horizon; 0: no mask

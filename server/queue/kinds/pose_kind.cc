@@ -90,20 +90,7 @@ void AddBlobs(const v1::PoseReport& report, std::vector<BlobRef>* blobs) {
 absl::Status CheckPoseSpec(const JobSpec& spec, bool with_files) {
   RequestCheck check;
   check.RequireId("job.pose.scene", spec.pose.scene, /*may_be_empty=*/true);
-  check.Require(spec.pose.min_posed > 0 && spec.pose.min_posed <= 1, "job.pose.min_posed",
-                "must be above 0 and at most 1");
-  check.Require(spec.pose.film_frames >= kMinFilmFrames && spec.pose.film_frames <= kMaxFilmFrames,
-                "job.pose.film_frames",
-                fmt::format("must be {} to {}", kMinFilmFrames, kMaxFilmFrames));
   check.RequireId("job.pose.into", spec.pose.into, /*may_be_empty=*/true);
-  const bool is_panoramic = spec.pose.camera == PoseCamera::kEquirectangular;
-  check.Require(spec.pose.into.empty() || !is_panoramic, "job.pose.camera",
-                "must not be EQUIRECTANGULAR: panoramas cannot be added to a scene");
-  check.Require(spec.pose.mask_below >= 0 && spec.pose.mask_below <= 90,
-                "job.pose.mask_below_degrees", "must be 0 to 90");
-  const bool may_mask = spec.pose.into.empty() && spec.pose.camera != PoseCamera::kPerspective;
-  check.Require(!(spec.pose.mask_below > 0) || may_mask, "job.pose.mask_below_degrees",
-                "is of panoramas alone");
   if (!with_files) return check.Result();
   const size_t n_masks = spec.pose.n_masks, n_files = spec.pose.files.size() - n_masks;
   const bool fits = n_files > 0 && n_files <= kMaxPoseFiles && n_masks <= kMaxPoseFiles;

@@ -11,7 +11,9 @@
 #include "absl/strings/ascii.h"
 #include "common/logging.h"
 #include "common/messages/worker_limits.h"
+#include "common/pose_limits.h"
 #include "common/status_macros.h"
+#include "engine/base/messages/pose_check.h"
 #include "engine/base/picture_names.h"
 #include "server/queue/kinds/pose_kind.h"
 #include "server/queue/resources/request_check.h"
@@ -22,8 +24,6 @@
 namespace nerf {
 namespace {
 
-constexpr double kDefaultMinPosed = 0.9;
-constexpr uint32_t kDefaultFilmFrames = 120;
 // Of what a worker reports.
 constexpr int kMaxReportTexts = 100;
 constexpr size_t kMaxReportTextLength = 1024, kMaxDoingLength = 128, kMaxUnitLength = 32;
@@ -114,9 +114,8 @@ absl::Status ParsePose(const v1::CreateJobRequest& request, RequestCheck& check,
   };
   pose.scene = scene_of("job.pose.scene", proto.scene());
   pose.into = scene_of("job.pose.into", proto.into());
-  const bool is_known = v1::PoseSpec::Camera_IsValid(proto.camera());
-  check.Require(is_known, "job.pose.camera", "must be PERSPECTIVE or EQUIRECTANGULAR");
-  if (is_known) pose.camera = static_cast<PoseCamera>(proto.camera());
+  check.Add(ProblemsOf(proto), "job.pose");
+  pose.camera = static_cast<PoseCamera>(proto.camera());
   pose.mask_below = proto.mask_below_degrees();
   pose.min_posed = proto.min_posed() == 0 ? kDefaultMinPosed : proto.min_posed();
   pose.film_frames = proto.film_frames() == 0 ? kDefaultFilmFrames : proto.film_frames();

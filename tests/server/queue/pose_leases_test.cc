@@ -270,17 +270,14 @@ TEST_F(PoseLeasesTest, ThreeCrashesFailIt) {
 
 TEST_F(PoseLeasesTest, WrongFieldsAreAllNamed) {
   JobSpec spec = Spec("Bad Id", "-");
-  spec.pose.min_posed = 1.5;
-  spec.pose.film_frames = 2;
   spec.priority = 1000;
   spec.pose.files.clear();
   std::vector<std::string> fields;
   for (const auto& violation : GetProblems(queue().Create(spec).status())) {
     fields.push_back(violation.field);
   }
-  EXPECT_THAT(fields, testing::UnorderedElementsAre("job_id", "job.pose.scene",
-                                                    "job.pose.min_posed", "job.pose.film_frames",
-                                                    "job.priority", "job.pose.files"));
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("job_id", "job.pose.scene", "job.priority",
+                                                    "job.pose.files"));
 }
 
 TEST_F(PoseLeasesTest, FilesOfAnEndedJobLeaveMemory) {

@@ -28,8 +28,8 @@ struct PoseSearchTask {
   std::string photos;  // folder, which is only read
   // Folder for all that it writes, which exists. The data set is in `work`/posed afterwards.
   std::string work;
-  double min_posed = 0.9;
-  uint32_t film_frames = 120;
+  double min_posed = 0;
+  uint32_t film_frames = 0;
   std::string into = {};    // data set that they are added to, which is only read; may be empty
   std::string camera = {};  // as of nerf-engine's flag; empty: as the photographs say
   double mask_below = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/pose_limits.h"
 #include "engine/base/parallel_for.h"
 #include "engine/scene/posing/photographs/photographs.h"
 
@@ -13,7 +14,7 @@ namespace nerf {
 
 struct FilmOptions {
   std::string ffmpeg = "ffmpeg", ffprobe = "ffprobe";  // programs: paths or names
-  int n_frames = 120;
+  int n_frames = kDefaultFilmFrames;
   // Of what it writes while it chooses, as the film's header says: pixels, and bytes of the disk.
   double max_pixels = 5e9, max_bytes = 1e18;
   ThreadPool* pool = nullptr;  // borrowed for the call
