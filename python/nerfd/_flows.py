@@ -40,6 +40,18 @@ class TrainOptions:
     photographs: _scenes.PhotographOptions
 
 
+def set_numbers(message: Any, values: Mapping[str, Any]) -> None:
+    """Sets fields, but none to None. Raises ValueError that names the wrong one: protobuf's own
+    exceptions name neither the argument nor its limits."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        try:
+            setattr(message, name, value)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: {value!r} is not a number that it may be") from None
+
+
 def _config(options: TrainOptions, project: str) -> Any:
     budgets = {"steps": options.steps, "samples": options.samples, "seconds": options.seconds}
     given = {name: value for name, value in budgets.items() if value is not None}
@@ -50,15 +62,7 @@ def _config(options: TrainOptions, project: str) -> Any:
         raise ValueError("background: must be auto, white, black or random, not "
                          f"{options.background!r}")
     config = training_job_pb2.TrainingConfig(method=options.method, background=background)
-    # protobuf's own exceptions name neither the argument nor its limits.
-    for name, value in (("seed", options.seed), ("test_every", options.test_every),
-                        *given.items()):
-        if value is None:
-            continue
-        try:
-            setattr(config, name, value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name}: {value!r} is not a number that it may be") from None
+    set_numbers(config, {"seed": options.seed, "test_every": options.test_every, **given})
     for key, value in (options.settings or {}).items():
         if isinstance(value, bool):
             value = int(value)
@@ -228,20 +232,25 @@ def read_blob(blob: Any, project: str, restart: Callable[[], Any],
         raise Error("DATA_LOSS", "BLOB_DAMAGED", f"blob {blob.sha256}: other bytes arrived")
 
 
-def download(model: str, path: Any) -> Flow:
-    """Writes a model's file, whole or not at all. Returns its path."""
-    target = pathlib.Path(os.fspath(path))
-    if target.is_dir():
-        target = target / f"{model.rsplit('/', 1)[1]}.safetensors"
-    message = yield from call("Get", "model", model)
+def save_blob(blob: Any, project: str, target: pathlib.Path) -> Flow:
+    """Writes a blob to a file, whole or not at all."""
     scratch = target.with_name(f".{target.name}.{request_id()}")
     try:
         with open(scratch, "wb") as file:
             def restart() -> None:
                 file.seek(0)
                 file.truncate()
-            yield from read_blob(message.blob, project_of(model), restart, file.write)
+            yield from read_blob(blob, project, restart, file.write)
         os.replace(scratch, target)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def download(model: str, path: Any) -> Flow:
+    """Writes a model's file. Returns its path."""
+    target = pathlib.Path(os.fspath(path))
+    if target.is_dir():
+        target = target / f"{model.rsplit('/', 1)[1]}.safetensors"
+    message = yield from call("Get", "model", model)
+    yield from save_blob(message.blob, project_of(model), target)
     return target

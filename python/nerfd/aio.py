@@ -11,13 +11,15 @@ import asyncio
 import os
 import pathlib
 import time
-from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Type, Union
+from typing import (Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Type,
+                    Union)
 
 import grpc
 import grpc.aio
 import numpy as np
 
-from . import _flows, _pictures, _scenes, _steps, access
+from . import _files, _flows, _pictures, _scenes, _steps, access
+from ._files import Crop, ignore
 from ._proto.nerf.v1 import job_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
@@ -184,6 +186,33 @@ class _Rendered(Resource):
             _flows.render({self._source: self.name}, camera, channel))
         return picture
 
+    async def export(self, path: Folder, format: Optional[str] = None, *, frame: str = "dataset",
+                     crop: Crop = None, resolution: int = 0, triangles: int = 0, texture: int = 0,
+                     max_splats: int = 0, baked: bool = False,
+                     keyframes: Optional[Sequence[Any]] = None, frames: Optional[int] = None,
+                     loop: bool = False, watch: Callable[[Progress], Any] = ignore,
+                     patience: float = 300.0) -> pathlib.Path:
+        """As nerfd.Model.export."""
+        options = _files.ExportOptions(format, frame, crop, resolution, triangles, texture,
+                                       max_splats, baked, keyframes, frames, loop)
+        request = _files.export_request(self.name, path, options)
+        job = Job(self._client, (await self._client._run(_files.create(request))).name)
+        return await job.fetch(path, watch=watch, patience=patience)
+
+    async def film(self, path: Folder, *, along: Optional[str] = None,
+                   keyframes: Optional[Sequence[Any]] = None,
+                   cameras: Optional[Sequence[Any]] = None, frames: Optional[int] = None,
+                   loop: bool = False, width: int = 640, height: int = 480, fps: float = 30.0,
+                   channels: Union[str, Sequence[str]] = "rgb", format: str = "png",
+                   crop: Crop = None, watch: Callable[[Progress], Any] = ignore,
+                   patience: float = 300.0) -> pathlib.Path:
+        """As nerfd.Model.film."""
+        options = _files.FilmOptions(along, keyframes, cameras, frames, loop, width, height, fps,
+                                     channels, format, crop)
+        request = _files.film_request(self.name, path, options)
+        job = Job(self._client, (await self._client._run(_files.create(request))).name)
+        return await job.fetch(path, watch=watch, patience=patience)
+
 
 class Job(_Rendered):
     """As nerfd.Job."""
@@ -225,6 +254,27 @@ class Job(_Rendered):
         async for last in self.watch(patience=patience):
             pass
         return last
+
+    async def fetch(self, path: Folder, *, watch: Callable[[Progress], Any] = ignore,
+                    patience: float = 300.0) -> pathlib.Path:
+        """As nerfd.Job.fetch."""
+        target = _files.target_of(path)
+        with _files.names_job(self.name):
+            _files.require_files(await self.progress())
+            async for moment in self.watch(patience=patience):
+                watch(moment)
+            written: pathlib.Path = await self._client._run(_files.fetch(self.name, target))
+        return written
+
+    async def curve(self) -> List[Dict[str, Any]]:
+        """As nerfd.Job.curve."""
+        points: List[Dict[str, Any]] = await self._client._run(_files.curve(self.name))
+        return points
+
+    async def scores(self) -> Dict[str, float]:
+        """As nerfd.Job.scores."""
+        scores: Dict[str, float] = await self._client._run(_files.scores(self.name))
+        return scores
 
     async def promote(self, *, id: str = "", display_name: str = "") -> "Model":
         """As nerfd.Job.promote."""

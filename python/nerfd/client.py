@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Type, Union
+from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Type,
+                    Union)
 import os
 import pathlib
 
 import grpc
 import numpy as np
 
-from . import _flows, _pictures, _scenes, _steps, access
+from . import _files, _flows, _pictures, _scenes, _steps, access
+from ._files import Crop, ignore
 from ._proto.nerf.v1 import job_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
@@ -214,6 +216,71 @@ class _Rendered(Resource):
             _flows.render({self._source: self.name}, camera, channel))
         return picture
 
+    def export(self, path: Folder, format: Optional[str] = None, *, frame: str = "dataset",
+               crop: Crop = None, resolution: int = 0, triangles: int = 0, texture: int = 0,
+               max_splats: int = 0, baked: bool = False,
+               keyframes: Optional[Sequence[Any]] = None, frames: Optional[int] = None,
+               loop: bool = False, watch: Callable[[Progress], Any] = ignore,
+               patience: float = 300.0) -> pathlib.Path:
+        """Has a worker make a file for other programs, and writes it: docs/use/exports.md.
+
+        path: the file, or a folder for it.
+        format: viewer, ply, glb, points, splats, spz, sog, splats-glb, vdb, nvdb, cameras,
+            nerfstudio-path, ngp-path or views; not needed for files that end in .html (viewer),
+            .ply (a mesh), .glb, .vdb, .nvdb, .spz, .sog or .zip (views). The ending says which
+            file of splats.
+        frame: the axes: dataset, blender, unity, unreal or opencv.
+        crop: the box to export, in the data set's frame and unit: 6 numbers (center x, y, z and
+            sides), 10 with its turn (quaternion x, y, z, w); 'none': without the kept box.
+        resolution: cells along the box's longest side, 0: 256.
+        triangles: about how many a mesh has, 0: 200000. max_splats: at most, 0: 200000.
+        texture: texels along a side of a GLB's texture, 0: vertices have colors.
+        baked: a viewer holds a baked model, too, which phones draw.
+        keyframes: Views or c2w, [4, 4] or [3, 4], that a path or the views of `views` pass
+            through; a c2w sees 50 degrees from top to bottom. frames: on that curve, default 120.
+            loop: back to the first.
+        watch: is called with each moment of the export job. patience: as of Job.watch.
+        Returns the file's path. Raises ValueError, TypeError or OSError for wrong arguments before
+        anything is sent, InvalidArgument for what the server refuses, NotFound for a training
+        without a checkpoint, JobFailed for an export that fails. An interrupt (KeyboardInterrupt,
+        CancelledError) leaves the export job running and names it; Job.fetch writes its file.
+        """
+        options = _files.ExportOptions(format, frame, crop, resolution, triangles, texture,
+                                       max_splats, baked, keyframes, frames, loop)
+        request = _files.export_request(self.name, path, options)
+        job = Job(self._client, self._client._run(_files.create(request)).name)
+        return job.fetch(path, watch=watch, patience=patience)
+
+    def film(self, path: Folder, *, along: Optional[str] = None,
+             keyframes: Optional[Sequence[Any]] = None, cameras: Optional[Sequence[Any]] = None,
+             frames: Optional[int] = None, loop: bool = False, width: int = 640,
+             height: int = 480, fps: float = 30.0, channels: Union[str, Sequence[str]] = "rgb",
+             format: str = "png", crop: Crop = None,
+             watch: Callable[[Progress], Any] = ignore,
+             patience: float = 300.0) -> pathlib.Path:
+        """Has workers render a path, and writes the movie, or its frames into a folder.
+
+        path: a file that ends in .mp4 (.webm where rgba is the first channel), or an existing
+            folder, which gets frame_00000_RGB.png and so on.
+        along: a path through the scene: auto (the default), orbit, spiral, flyby or cameras.
+        keyframes: Views or c2w, [4, 4] or [3, 4], that the path passes through, in its place; a c2w
+            sees 50 degrees from top to bottom. loop: back to the first.
+        cameras: in place of both, Views or c2w, one a frame; a c2w sees 50 degrees across.
+        frames: their number, of cameras none; default 120. width, height: in pixels.
+        fps: frames a second of the movie.
+        channels: rgb, rgba, depth or opacity, or several; a movie shows the first.
+        format: of frames, png or exr.
+        crop: shows only what is in this box, as of export.
+        watch: is called with each moment of the render job. patience: as of Job.watch.
+        Returns the path. Raises as export; Error (FEATURE_NOT_BUILT) where no worker has ffmpeg
+        for a movie.
+        """
+        options = _files.FilmOptions(along, keyframes, cameras, frames, loop, width, height, fps,
+                                     channels, format, crop)
+        request = _files.film_request(self.name, path, options)
+        job = Job(self._client, self._client._run(_files.create(request)).name)
+        return job.fetch(path, watch=watch, patience=patience)
+
 
 class Job(_Rendered):
     """A job of any kind. A training renders its current weights, or its newest checkpoint; what
@@ -261,6 +328,38 @@ class Job(_Rendered):
         for last in self.watch(patience=patience):
             pass
         return last
+
+    def fetch(self, path: Folder, *, watch: Callable[[Progress], Any] = ignore,
+              patience: float = 300.0) -> pathlib.Path:
+        """Waits for the end of an export or render job and writes what it has made.
+
+        path: a file; or a folder, which gets the export, or all frames and the movie. Each file is
+            written whole, with its digest compared, or not at all.
+        watch: is called with each moment. patience: as of watch.
+        Returns the file's path, of frames the folder's. Raises ValueError for jobs of other kinds,
+        OSError where it may not write, and as watch. An interrupt leaves the job running and names
+        it.
+        """
+        target = _files.target_of(path)
+        with _files.names_job(self.name):
+            _files.require_files(self.progress())
+            for moment in self.watch(patience=patience):
+                watch(moment)
+            written: pathlib.Path = self._client._run(_files.fetch(self.name, target))
+        return written
+
+    def curve(self) -> List[Dict[str, Any]]:
+        """A training's curve so far, by step, at most 2000 points, for pandas.DataFrame: dicts of
+        `step`, `seconds` (of training), `loss`, `psnr_train` (dB of the training rays),
+        `rays_per_second`, `samples_per_second` and `psnr_preview` (dB; None without a new one)."""
+        points: List[Dict[str, Any]] = self._client._run(_files.curve(self.name))
+        return points
+
+    def scores(self) -> Dict[str, float]:
+        """PSNR in dB of each test view by its file; empty before SUCCEEDED and without test
+        views."""
+        scores: Dict[str, float] = self._client._run(_files.scores(self.name))
+        return scores
 
     def promote(self, *, id: str = "", display_name: str = "") -> "Model":
         """Makes a model of its newest checkpoint. Raises WrongState without any."""

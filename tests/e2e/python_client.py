@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image
 
 import nerfd
-from nerfd import _flows, _pictures, _scenes, access
+from nerfd import _files, _flows, _pictures, _scenes, access
 from nerfd._proto.google.bytestream import bytestream_pb2
 from nerfd._proto.nerf.v1 import (common_pb2, job_service_pb2, job_service_pb2_grpc,
                                   render_service_pb2)
@@ -186,6 +186,60 @@ class ArgumentsTest(unittest.TestCase):
                 self.refuses(ValueError, words, self.client.train, FOLDER, **keywords)
         scene = nerfd.Scene(self.client, "projects/default/scenes/mic")
         self.refuses(ValueError, "scenes/mic does not hold", self.client.train, scene, into=scene)
+
+    def test_wrong_exports_and_films_are_named(self):
+        export, film, missing = self.model.export, self.model.film, self.scratch / "gone/mic.ply"
+        self.refuses(FileNotFoundError, "gone: no such folder", export, missing)
+        self.refuses(FileNotFoundError, "gone: no such folder", film, missing.with_suffix(".mp4"))
+        self.refuses(FileNotFoundError, "films: no such folder", film, f"{self.scratch}/films/")
+        for name, keywords, words in (
+                ("mic.obj", {}, "format: is needed for .*mic.obj"),
+                ("", {}, "format: is needed"),
+                ("mic", {"format": "obj"}, "format: must be one of viewer, ply"),
+                ("mic.ply", {"frame": "maya"}, "frame: must be one of dataset"),
+                ("mic.ply", {"resolution": -1}, "resolution: -1"),
+                ("mic.ply", {"crop": [1, 2, 3]}, "crop: must be 6 numbers"),
+                ("mic.zip", {"loop": True}, "frames, loop: are of keyframes"),
+                ("mic.zip", {"keyframes": [np.eye(3)]}, r"shape \[3, 3\]")):
+            with self.subTest(words=words):
+                self.refuses(ValueError, words, export, self.scratch / name, **keywords)
+        for name, keywords, words in (
+                ("film", {}, "film must end in .mp4, or"),
+                ("film.mp4", {"channels": ["rgba"]}, "must end in .webm"),
+                ("film.mp4", {"channels": "alpha"}, "channels: must be one of rgb"),
+                ("", {"format": "jpeg"}, "format: must be one of png, exr"),
+                ("", {"along": "line"}, "along: must be one of auto, orbit"),
+                ("", {"along": "orbit", "cameras": []}, "along and cameras: name one"),
+                ("", {"cameras": [ABOVE], "frames": 3}, "frames: cameras have one"),
+                ("", {"loop": True}, "loop: is of keyframes"), ("", {"fps": "fast"}, "fps")):
+            with self.subTest(words=words):
+                self.refuses(ValueError, words, film, self.scratch / name, **keywords)
+
+    def test_options_of_exports_and_films_are_sent(self):
+        view = nerfd.View("a.jpg", True, ABOVE, 80, 60, 100.0, 30.0, 41.0, 29.0)
+        options = _files.ExportOptions("splats", "unity", [0, 0, 0, 1, 2, 3], 0, 0, 0, 5000, False,
+                                       [view, ABOVE[:3]], None, True)
+        sent = _files.export_request("projects/lab/jobs/mic", self.scratch / "a.glb", options)
+        spec = sent.job.export
+        self.assertEqual((sent.parent, spec.checkpoint),
+                         ("projects/lab", "projects/lab/jobs/mic/checkpoints/-"))
+        self.assertEqual((spec.format, spec.frame, spec.max_splats, spec.box.size[:]),
+                         (spec.SPLATS_GLB, spec.UNITY, 5000, [1, 2, 3]))
+        curve = spec.path.keyframes
+        self.assertEqual((curve.frames, curve.loop), (120, True))
+        self.assertAlmostEqual(curve.keyframes[0].fov_degrees, 90)
+        self.assertEqual(curve.keyframes[1].transform_matrix[:], ABOVE.ravel().tolist())
+        options = _files.FilmOptions(None, None, [view], None, False, 40, 30, 24, ["rgba", "depth"],
+                                     "png", "none")
+        spec = _files.film_request(self.model.name, self.scratch / "a.webm", options).job.render
+        self.assertEqual((spec.model, spec.movie, spec.images), (self.model.name, True, False))
+        self.assertEqual((spec.style.whole, spec.channels[:]), (True, [4, 2]))
+        self.assertEqual(spec.path.cameras.cameras[0].fl_x, 50)
+
+    def test_a_fetch_that_ends_early_names_its_job(self):
+        job = nerfd.Job(self.client, "projects/default/jobs/e-mic")
+        self.refuses(nerfd.Unavailable, "^UNAVAILABLE: projects/default/jobs/e-mic: no nerfd",
+                     job.fetch, self.scratch)
 
     def test_panoramas_are_sent_with_their_mask(self):
         options = _scenes.PhotographOptions("", "equirectangular", 62.5)
@@ -419,6 +473,95 @@ class ServerTest(unittest.TestCase):
                 self.model.download(pathlib.Path(scratch) / "no/such.safetensors")
             self.assertEqual(os.listdir(scratch), ["mic.safetensors"])
 
+    def test_exports_are_written(self):
+        with tempfile.TemporaryDirectory() as name:
+            scratch, moments = pathlib.Path(name), []
+            mesh = self.model.export(scratch / "mic.ply", resolution=32, watch=moments.append)
+            self.assertTrue((scratch / "mic.ply").read_bytes().startswith(b"ply\n"))
+            self.assertEqual(mesh, scratch / "mic.ply")
+            self.assertEqual((moments[-1].kind, moments[-1].state), ("export", "SUCCEEDED"))
+            cameras = self.job.export(scratch, "cameras")
+            self.assertEqual(cameras, scratch / "transforms.json")
+            self.assertGreaterEqual(len(json.loads(cameras.read_text())["frames"]), 100)
+            splats = self.model.export(scratch / "splats.ply", "splats", max_splats=1000)
+            self.assertRegex(splats.read_bytes(), rb"^ply\n[^\0]*element vertex (1000|\d{1,3})\n")
+            with self.assertRaises(nerfd.InvalidArgument) as caught:
+                self.model.export(scratch / "refused.ply", baked=True)
+            self.assertEqual([each.field for each in caught.exception.violations],
+                             ["job.export.baked"])
+            self.assertEqual(sorted(os.listdir(scratch)),
+                             ["mic.ply", "splats.ply", "transforms.json"])
+
+    def test_an_interrupted_export_goes_on_and_is_fetched(self):
+        def interrupt(moment):
+            raise KeyboardInterrupt
+
+        async def cancel(path):
+            async with nerfd.aio.Client(SERVER) as client:
+                model, started = await client.model("mic"), asyncio.Event()
+                export = asyncio.ensure_future(
+                    model.export(path, "cameras", watch=lambda moment: started.set()))
+                await started.wait()
+                export.cancel()
+                try:
+                    await export
+                except asyncio.CancelledError as error:
+                    return str(error)
+
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch, "cameras.json")
+            with self.assertRaises(KeyboardInterrupt) as caught:
+                self.model.export(path, "cameras", watch=interrupt)
+            for words in (str(caught.exception), asyncio.run(cancel(path))):
+                self.assertRegex(words, "^projects/default/jobs/.* goes on")
+                self.assertFalse(path.exists())
+                self.assertEqual(self.client.job(words.split()[0]).fetch(path), path)
+                self.assertGreaterEqual(len(json.loads(path.read_text())["frames"]), 100)
+                path.unlink()
+            with self.assertRaisesRegex(ValueError, "jobs/mic: is a training job"):
+                self.job.fetch(path)
+
+    def test_films_are_movies_or_frames(self):
+        views = self.scene.views()[:3]
+
+        async def frames(folder):
+            async with nerfd.aio.Client(SERVER) as client:
+                return await (await client.job("mic")).film(
+                    folder, keyframes=views, frames=3, width=32, height=24,
+                    channels=["rgb", "depth"])
+
+        with tempfile.TemporaryDirectory() as name:
+            scratch = pathlib.Path(name)
+            self.assertEqual(asyncio.run(frames(scratch)), scratch)
+            self.assertEqual(sorted(os.listdir(scratch)), [
+                f"frame_{i:05}_{channel}.png" for i in range(3) for channel in ("DEPTH", "RGB")])
+            with Image.open(scratch / "frame_00002_RGB.png") as last:
+                self.assertEqual(last.size, (32, 24))
+            movie = scratch / "film.mp4"
+            try:
+                self.model.film(movie, cameras=views, width=32, height=24)
+            except nerfd.Error as error:  # a worker without ffmpeg
+                self.assertEqual(error.reason, "FEATURE_NOT_BUILT")
+            else:
+                self.assertEqual(movie.read_bytes()[4:8], b"ftyp")
+
+    def test_curve_and_scores_of_a_training(self):
+        curve = self.job.curve()
+        steps = [each["step"] for each in curve]
+        self.assertEqual(steps, sorted(steps))
+        self.assertGreater(curve[-1]["psnr_train"], curve[0]["psnr_train"])
+        scores = self.job.scores()
+        self.assertEqual(sorted(scores),
+                         sorted(each.file for each in self.scene.views() if each.is_test))
+        self.assertAlmostEqual(np.mean(list(scores.values())), self.moments[-1].psnr, places=3)
+
+        async def both():
+            async with nerfd.aio.Client(SERVER) as client:
+                job = await client.job("mic")
+                return await job.curve(), await job.scores()
+
+        self.assertEqual(asyncio.run(both()), (curve, scores))
+
     def test_errors_have_code_and_reason(self):
         with self.assertRaises(nerfd.NotFound) as caught:
             self.client.model("gone")
@@ -485,6 +628,9 @@ class ServerTest(unittest.TestCase):
 
     def test_a_cancelled_job_says_so(self):
         job = self.client.train(self.scene, seconds=600)
+        with tempfile.TemporaryDirectory() as scratch, self.assertRaises(nerfd.NotFound):
+            self.addCleanup(job.cancel)  # CancelJob may be repeated
+            job.export(scratch, "ply")  # before its first checkpoint
         job.cancel()
         with self.assertRaises(nerfd.JobFailed) as caught:
             list(job.watch())
