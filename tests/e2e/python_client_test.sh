@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the Python package against the built nerfd: its tests, and the example session, which
-# uploads, trains, watches, renders and downloads; the model reader reads the result.
+# Runs the Python package against the built nerfd: its tests, the comparison of its README with
+# fewer settings, samples and pictures, and the example session, which uploads, trains, watches,
+# renders and downloads; the model reader reads the result.
 # Arguments: source folder, folder of the binaries. Exits 77, a visible skip, where Python lacks
 # gRPC, numpy or Pillow, or protoc its plugin.
 set -euo pipefail
@@ -26,6 +27,24 @@ NERFCTL_SERVER=$(served_address grpc)
 "$python" "$source/tests/e2e/python_client.py" "$NERFCTL_SERVER" "$source/examples/mic"
 
 export NERFCTL_SERVER
+sed -n '/^import itertools$/,/^```$/{/^```$/!p}' "$source/python/README.md" |
+  sed 's/samples=1e6/steps=120/; s/(0.003, 0.01, /(/; s/(15, 17)/(15,)/
+       s/"best.ply"/"best.ply", resolution=32/' >"$scratch/compare.py"
+mkdir "$scratch/examples"
+cp -r "$source/examples/mic" "$scratch/examples"
+"$python" - "$scratch/examples/mic" <<'END'
+import json, pathlib, sys
+for split, every in (("train", 4), ("test", 10)):
+    path = pathlib.Path(sys.argv[1], f"transforms_{split}.json")
+    content = json.loads(path.read_text())
+    content["frames"] = content["frames"][::every]
+    path.write_text(json.dumps(content))
+END
+(cd "$scratch" && "$python" compare.py) | tee "$scratch/output"
+[ "$(grep -c '^learning_rate=.*dB$' "$scratch/output")" = 2 ]
+[ "$(tail -n 1 "$scratch/output")" = best.ply ]
+[ -s "$scratch/best.ply" ]
+
 "$python" "$source/examples/python/session.py" "$source/examples/mic" "$scratch/views" |
   tee "$scratch/output"
 grep -q '^SUCCEEDED  100%' "$scratch/output"
