@@ -12,6 +12,7 @@
 #include "engine/scene/pictures/image_compare.h"
 #include "engine/scene/pictures/image_io.h"
 #include "engine/views/measure/image_metrics.h"
+#include "fmt/format.h"
 
 namespace nerf {
 namespace {
