@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "client/calls/job_calls.h"
 #include "client/calls/scene_upload.h"
@@ -53,6 +54,16 @@ v1::PoseSpec::Camera CameraOf(const std::string& name) {
   return name == "perspective"       ? v1::PoseSpec::PERSPECTIVE
          : name == "equirectangular" ? v1::PoseSpec::EQUIRECTANGULAR
                                      : v1::PoseSpec::CAMERA_UNSPECIFIED;
+}
+
+// What the server would refuse, by flag.
+Problems ProblemsOfFlags(const v1::PoseSpec& spec) {
+  Problems problems;
+  for (const Problem& problem : ProblemsOf(spec)) {
+    const std::string flag = absl::StrReplaceAll(problem.field, {{"_degrees", ""}, {"_", "-"}});
+    problems.Add("--" + flag, problem.message);
+  }
+  return problems;
 }
 
 // Those that the server lacks.
@@ -133,7 +144,7 @@ absl::StatusOr<v1::Job> CreatePoseJobOf(Session& session, const PoseUpload& uplo
   spec.set_camera(CameraOf(upload.photographs.camera));
   spec.set_mask_below_degrees(upload.photographs.mask_below);
   if (!upload.scene.empty()) spec.set_scene(parent + "/scenes/" + upload.scene);
-  NERF_RETURN_IF_ERROR(ProblemsOf(spec).Result());
+  NERF_RETURN_IF_ERROR(ProblemsOfFlags(spec).Result());
   std::vector<std::string> paths = found.files;
   paths.insert(paths.end(), found.masks.begin(), found.masks.end());
   NERF_ASSIGN_OR_RETURN(const auto files, HashSceneFiles(found.folder, paths, session.stop()));

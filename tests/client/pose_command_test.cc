@@ -105,7 +105,7 @@ TEST_F(PoseCommandTest, SceneAddNamesTheSceneAndPoseTheCamera) {
   const CommandResult refused =
       Run({"pose", dir_ / "garden", "--camera", "perspective", "--mask-below", "60"});
   EXPECT_NE(refused.exit_code, kOk);
-  EXPECT_THAT(refused.err, HasSubstr("mask_below_degrees: is of panoramas alone"));
+  EXPECT_THAT(refused.err, HasSubstr("--mask-below: is of panoramas alone"));
   EXPECT_EQ(state_.blobs.size(), n_blobs);
   EXPECT_EQ(state_.pose_requests.size(), 2u);
   // The same of train, where a worker poses and where this machine does.

@@ -19,8 +19,8 @@ struct NamedCamera {
 // Whether transforms.json has a name for the lens.
 bool IsListedLens(LensModel lens);
 
-// The cameras in the format of transforms.json, which ReadCameraFile reads; with test views, lists
-// of both kinds as nerfstudio has them. Requires: axes are not
+// The cameras in the format of transforms.json, which ReadCameraFile reads; where there are test
+// views, with the lists of files by which nerfstudio splits a data set. Requires: axes are not
 // mirrored, lenses are IsListedLens.
 std::string CameraListJson(std::span<const NamedCamera> cameras, const ExportAxes& axes);
 

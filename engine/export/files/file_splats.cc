@@ -28,14 +28,13 @@ FileSplats::FileSplats(const SplatCloud& cloud, const ExportAxes& axes)
       turn_(cloud.degree, columns_[0], columns_[1], columns_[2]) {}
 
 FileSplat FileSplats::At(size_t i) const {
-  constexpr float kMaxOpacity = 1 - 1e-6f;
   const float* const row = cloud_.row(i);
   const WidenedSplat widened = Widened(row, cloud_.widths[i]);
   FileSplat splat;
   splat.position = axes_.Point({row[0], row[1], row[2]});
   for (int axis = 0; axis < 3; ++axis) splat.scale[axis] = axes_.Length(widened.scale[axis]);
   splat.rotation = TurnedRotation(row + SplatCloud::kRotation, columns_, axes_.is_mirrored());
-  splat.opacity = std::min(widened.opacity, kMaxOpacity);
+  splat.opacity = std::min(widened.opacity, kMaxSplatOpacity);
   for (int channel = 0; channel < 3; ++channel)
     turn_.Apply(row + SplatCloud::kColor + channel, 3, splat.colors + channel);
   return splat;

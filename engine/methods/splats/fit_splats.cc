@@ -20,8 +20,7 @@ constexpr float kLastPositionRate = 0.01f, kLastRate = 0.1f;
 constexpr int kRelocateEvery = 100;        // steps
 constexpr float kLastRelocation = 0.7f;    // share of the steps
 constexpr float kMinLiveOpacity = 0.005f;  // a splat with less is moved
-constexpr float kMaxOpacity = 1 - 1e-6f;
-constexpr int kMaxShares = 50;  // of one place
+constexpr int kMaxShares = 50;             // of one place
 constexpr float kByte = 1.0f / 255;
 
 // The views in an order that is new in each round.
@@ -145,7 +144,7 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
     const int shares = n_shares[source];
     if (shares == 1) return;
     float* const row = cloud->row(source);
-    const double opacity = std::min(OpacityOf(row), kMaxOpacity);
+    const double opacity = std::min(OpacityOf(row), kMaxSplatOpacity);
     const double shared = 1 - std::pow(1 - opacity, 1.0 / shares);
     // So that all of them together take as much light as the one did. The sum alternates: with
     // more shares its terms outgrow a double's precision.
@@ -158,7 +157,7 @@ void Relocate(uint64_t seed, int step, SplatCloud* cloud, RowAdam* adam) {
       }
     }
     row[SplatCloud::kOpacity] =
-        OpacityNumber(std::clamp(static_cast<float>(shared), kMinLiveOpacity, kMaxOpacity));
+        OpacityNumber(std::clamp(static_cast<float>(shared), kMinLiveOpacity, kMaxSplatOpacity));
     for (int axis = 0; axis < 3; ++axis)
       row[SplatCloud::kLogScale + axis] += static_cast<float>(std::log(opacity / below));
     adam->Forget(source);

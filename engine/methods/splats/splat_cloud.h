@@ -35,6 +35,9 @@ struct SplatCloud {
   const float* row(size_t i) const { return numbers.data() + i * static_cast<size_t>(row_size()); }
 };
 
+// A splat lets some light through, so that its opacity has a number.
+inline constexpr float kMaxSplatOpacity = 1 - 1e-6f;
+
 // The opacity of a row, without its width, and the number that a row holds for an opacity.
 float OpacityOf(const float* row);
 float OpacityNumber(float opacity);
