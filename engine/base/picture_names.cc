@@ -4,17 +4,10 @@
 #include <array>
 #include <string>
 
+#include "engine/base/folder_names.h"
+
 namespace nerf {
 namespace {
-
-constexpr std::array<std::string_view, 7> kPhotoEndings = {".jpg",  ".jpeg", ".png", ".heic",
-                                                           ".heif", ".avif", ".webp"};
-constexpr std::array<std::string_view, 8> kFilmEndings = {".mp4", ".mov",  ".m4v", ".avi",
-                                                          ".mkv", ".webm", ".mts", ".3gp"};
-
-constexpr std::array<std::string_view, 12> kOtherPictureEndings = {".tif", ".tiff", ".bmp", ".gif",
-                                                                   ".dng", ".cr2",  ".cr3", ".nef",
-                                                                   ".arw", ".orf",  ".rw2", ".raf"};
 
 // Systems write hidden files beside pictures: "._a.jpg" is no photograph.
 template <size_t n>
@@ -32,7 +25,7 @@ bool HasEnding(std::string_view name, const std::array<std::string_view, n>& end
 
 }  // namespace
 
-bool HasPhotographEnding(std::string_view name) { return HasEnding(name, kPhotoEndings); }
+bool HasPhotographEnding(std::string_view name) { return HasEnding(name, kPhotographEndings); }
 
 bool HasFilmEnding(std::string_view name) { return HasEnding(name, kFilmEndings); }
 

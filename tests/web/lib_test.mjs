@@ -1,26 +1,28 @@
 // Parts of the page by themselves: which files of a folder a scene gets, names, and photographs beside renders in Chromium.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "vite";
-import { launchBrowser, source, step } from "./harness.mjs";
+import { binaries, launchBrowser, source, step } from "./harness.mjs";
+import { posedFolders } from "./posed_folders.mjs";
 
 // Beside node_modules, where the modules' own imports are looked for.
 const folder = mkdtempSync(join(process.cwd(), "lib-"));
 cpSync(join(source, "web/src/lib"), join(folder, "lib"), { recursive: true });
+const { folderNames } = await import(pathToFileURL(join(source, "web/scripts/folder_names.mjs")));
 let browser;
 
-// The modules as one script. Generated messages, which this needs none of, are left out.
+// The modules as one script. Of what is generated this needs the names of folders, no messages.
 async function bundle(names, formats) {
   const entry = join(folder, "entry.ts");
   writeFileSync(entry, names.map((name) => `export * from ${JSON.stringify(`./lib/${name}`)};`).join("\n"));
   const withoutMessages = {
     name: "without-messages",
     enforce: "pre",
-    resolveId: (id) => (id.includes("/gen/") ? "\0messages" : undefined),
-    load: (id) => (id === "\0messages" ? "export const TrainingConfig_Background = { WHITE: 1, BLACK: 2, RANDOM: 3 };" : undefined),
+    resolveId: (id) => (id.endsWith("/gen/folder_names") ? "\0names" : id.includes("/gen/") ? "\0messages" : undefined),
+    load: (id) => (id === "\0names" ? folderNames(source) : id === "\0messages" ? "export const TrainingConfig_Background = { WHITE: 1, BLACK: 2, RANDOM: 3 };" : undefined),
   };
   const output = await build({
     logLevel: "error",
@@ -36,7 +38,7 @@ const transforms = (...frames) => JSON.stringify({ frames });
 
 async function run() {
   const module = join(folder, "lib.mjs");
-  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "colmap.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
+  writeFileSync(module, await bundle(["folder.ts", "photographs.ts", "lists.ts", "pose_report.ts", "remaining.ts", "format.ts", "turbo.ts", "curve.ts", "crop.ts", "cloud.ts", "orbit.ts", "zip.ts"], ["es"]));
   const { readCapture, chosenFiles, flatNames, isPictureOrFilm, joinedPhotographs, shortageOf, namesOfBinary, namesOfText, photosOf, countWords, sketchPaths, SearchShare, stageWords, Remaining, displayNameOf, fileStem, plain, isLoopback, urlNameOf, colorize, Curve, joined, anglesOf, axesOf, dragged, handlesOf, handleAt, turnOf, cloudOf, drawCloud, homeOf, basisOf, cameraOf, zipOf } = await import(pathToFileURL(module));
   const pathsOf = async (contents) => (await readCapture("scene", filesOf(contents))).files.map(({ path }) => path).sort();
   const refused = async (contents, words) => {
@@ -371,12 +373,31 @@ async function run() {
     await refused({ "poses_bounds.npy": "", "c.png": "" }, /no pictures in images\//);
   });
 
+  await step("the engine reads the same from what is sent as from the whole folder", async () => {
+    // What it says of the files in `at`, but for those that are not used.
+    const reportOf = (at, contents) => {
+      for (const [path, content] of Object.entries(contents)) {
+        mkdirSync(dirname(join(at, path)), { recursive: true });
+        writeFileSync(join(at, path), content);
+      }
+      const { unposed, warnings, ...report } = JSON.parse(spawnSync(join(binaries, "nerf-engine"), ["check", "--json", at], { encoding: "utf8" }).stdout);
+      return report;
+    };
+    for (const [i, [what, contents]] of Object.entries(posedFolders).entries()) {
+      const capture = await readCapture("scene", filesOf(contents));
+      const sent = Object.fromEntries(capture.files.map(({ path }) => [path, contents[path]]));
+      const whole = reportOf(join(folder, `${i}-whole`), contents);
+      assert.ok(capture.hasPoses && whole.train + whole.test > 0, `${what}: ${JSON.stringify(whole)}`);
+      assert.deepEqual(reportOf(join(folder, `${i}-sent`), sent), whole, what);
+    }
+  });
+
   await step("folders that cannot be trained on are refused with what to do", async () => {
     await refused({}, /empty/);
     await refused({ ".a.png": "" }, /empty/);
     await refused({ "notes.txt": "" }, /No photographs and no film/);
     await refused({ "a.png": "" }, /None of these can be used/);
-    for (const text of ["", "[", "[]", "null", '{"frames": 3}', '{"frames": [}', "\u0000"]) await refused({ "transforms.json": text, "a.png": "" }, /is not a camera file/);
+    for (const text of ["", "[", "[]", "null", '{"frames": 3}', '{"frames": [}', '{"frames": [{"file_path": "a.png"}, ', "\u0000"]) await refused({ "transforms.json": text, "a.png": "" }, /is not a camera file/);
     await refused({ "transforms.json": transforms({ file_path: "../a.png" }, { file_path: "b/../../a.png" }), "other.png": "" }, /None of the 2 pictures/);
     const nothing = await readCapture("scene", filesOf({ "transforms.json": transforms(), "a.png": "" }));
     assert.equal(nothing.nPictures, 0);

@@ -1,8 +1,9 @@
-// Writes src/gen: the messages and services of the protos, by protoc and protoc-gen-es.
+// Writes src/gen: the messages and services of the protos, by protoc and protoc-gen-es, and the names of the engine's readers.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { folderNames } from "./folder_names.mjs";
 
 const web = dirname(dirname(fileURLToPath(import.meta.url)));
 const source = process.env.NERF_SOURCE ?? dirname(web);
@@ -27,3 +28,4 @@ execFileSync(
   ],
   { stdio: "inherit" },
 );
+writeFileSync(join(out, "folder_names.ts"), folderNames(source));

@@ -17,12 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/nearest_path.h"
 #include "common/status_macros.h"
+#include "engine/base/folder_names.h"
 
 namespace nerf {
 namespace {
 
 constexpr size_t kMaxNameBytes = 1024;
-constexpr const char* kImageEndings[] = {".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"};
 
 absl::Status StatusFromErrno(int error, std::string_view action) {
   const std::string message =
@@ -202,8 +202,9 @@ absl::StatusOr<std::string> SceneFolder::FindFile(std::string_view name) const {
 absl::StatusOr<std::string> SceneFolder::FindImage(std::string_view name) const {
   absl::StatusOr<std::string> exact = FindFile(name);
   if (!absl::IsNotFound(exact.status())) return exact;
-  for (const char* ending : kImageEndings) {
-    absl::StatusOr<std::string> with_ending = FindFile(absl::StrCat(std::string(name), ending));
+  for (const std::string_view ending : kImpliedEndings) {
+    absl::StatusOr<std::string> with_ending =
+        FindFile(absl::StrCat(std::string(name), std::string(ending)));
     if (with_ending.ok()) return with_ending;
     if (!absl::IsNotFound(with_ending.status())) return with_ending.status();
   }

@@ -1,13 +1,13 @@
 #include "engine/scene/read/colmap_folders.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/folder_names.h"
 #include "engine/scene/pictures/image_io.h"
 #include "engine/scene/read/unposed_photographs.h"
 
@@ -18,12 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxModelDepth = 4;
 constexpr size_t kMaxModels = 64;
-constexpr std::array<std::string_view, 3> kUsualFolders = {"sparse/0", "sparse", "colmap/sparse/0"};
-// How the names of folders begin that such programs make on the way to a model.
-constexpr std::array<std::string_view, 18> kFolderWords = {
-    "sparse",         "dense",  "colmap", "distorted",   "undistorted", "model", "output",
-    "reconstruction", "export", "result", "text",        "txt",         "bin",   "sfm",
-    "hloc",           "manual", "align",  "triangulated"};
 
 std::string Joined(const std::string& folder, std::string_view name) {
   return folder.empty() ? std::string(name) : absl::StrCat(folder, "/", std::string(name));
@@ -33,9 +27,9 @@ bool IsModelFolderName(const std::string& name) {
   if (std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isdigit(c); }))
     return true;
   const std::string lower = absl::AsciiStrToLower(name);
-  return std::any_of(kFolderWords.begin(), kFolderWords.end(), [&](std::string_view word) {
-    return absl::StartsWith(lower, std::string(word));
-  });
+  return std::any_of(
+      kModelFolderWords.begin(), kModelFolderWords.end(),
+      [&](std::string_view word) { return absl::StartsWith(lower, std::string(word)); });
 }
 
 // Folders of the folder, sorted by name; hidden ones are left out.
@@ -95,7 +89,7 @@ void AddModelsBelow(const SceneFolder& folder, const std::string& name, int dept
 
 std::vector<ColmapFiles> ModelsUnder(const SceneFolder& folder, const std::string& root) {
   std::vector<ColmapFiles> models;
-  for (const std::string_view usual : kUsualFolders) {
+  for (const std::string_view usual : kUsualModelFolders) {
     const std::string path = Joined(root, usual);
     if (HoldsModel(folder, path, true)) models.push_back(FilesIn(folder, path));
   }

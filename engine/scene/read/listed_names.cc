@@ -3,7 +3,6 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/folder_names.h"
 #include "engine/base/picture_names.h"
 
 namespace nerf {
@@ -29,10 +29,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxFolderDepth = 8;
 constexpr size_t kMaxListedFiles = 300'000;
-// Folders whose pictures are no photographs.
-constexpr std::array<std::string_view, 10> kCompanionFolders = {
-    "mask",   "depth",     "normal",  "semantic", "segmentation",
-    "stereo", "thumbnail", "preview", "alpha",    "confidence"};
 
 using Parts = std::vector<std::string>;
 

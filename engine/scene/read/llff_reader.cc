@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/folder_names.h"
 #include "engine/base/picture_names.h"
 #include "engine/scene/files/npy.h"
 
@@ -19,7 +20,6 @@ constexpr size_t kRowNumbers = 17;
 constexpr size_t kMaxRows = 100'000;
 constexpr uint64_t kMaxBytes = (kMaxRows * kRowNumbers + 8192) * sizeof(double);
 constexpr double kMaxLlffLength = 1e9;
-constexpr const char* kFolders[] = {"images", "images_2", "images_4", "images_8"};
 
 // Rows of 17 numbers. Nullopt after adding a problem.
 std::optional<std::vector<double>> ParseRows(const std::string& bytes, Problems* problems) {
@@ -105,8 +105,8 @@ ListedViews ReadLlff(const SceneFolder& folder, Problems* problems) {
   const size_t n = rows->size() / kRowNumbers;
   listed.n_listed = static_cast<int>(n);
   std::vector<std::string> pictures;
-  for (const char* name : kFolders) {
-    pictures = PicturesIn(folder, name);
+  for (const std::string_view name : kLlffFolders) {
+    pictures = PicturesIn(folder, std::string(name));
     if (!pictures.empty()) break;
   }
   if (pictures.size() != n) {

@@ -1,5 +1,5 @@
 // What the page of new jobs gets from elsewhere on the page, and what it leaves for the page of a pose job.
-import type { Capture, FolderFile } from "./folder";
+import type { Capture, FolderFile } from "./capture";
 import type { Known } from "./photographs";
 
 class Dropped {

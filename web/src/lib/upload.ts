@@ -5,7 +5,7 @@ import type { Job } from "../gen/nerf/v1/job_service_pb";
 import { SceneFileSchema, type Scene, type SceneFile } from "../gen/nerf/v1/scene_service_pb";
 import { base, blobs, isUnreachable, jobs, quick, reasonOf, scenes } from "./api";
 import { connection } from "./connection.svelte";
-import type { Capture, FolderFile } from "./folder";
+import type { Capture, FolderFile } from "./capture";
 import { displayNameOf } from "./format";
 import type { Known } from "./photographs";
 import { blobPrefix, parent } from "./project";
