@@ -8,7 +8,8 @@ directly or through headers of ours, but for those that declare a class of it.
 
 What folders may include has no circle. The engine has at most MOST_ROOMS rooms, in the order of
 engine/CMakeLists.txt, none of which may include a later one, and no folder of more than MOST_FILES
-files. Prints each wrong include and folder, and exits 1.
+files. The web page's modules import each other in no circle, types included, and none of
+PAGE_FLOORS imports one of a later floor. Prints each wrong include and folder, and exits 1.
 """
 import pathlib
 import re
@@ -32,6 +33,8 @@ LIBRARIES = [  # word, pattern of the include path
 HEAVY = re.compile(r"CLI/|nlohmann/json\.hpp|.*\.grpc\.pb\.h")
 MAY_BE_HEAVY = re.compile(r"server/rpc/\w+/\w+_service\.h")  # the services themselves
 MOST_ROOMS, MOST_FILES = 8, 40
+PAGE_FLOORS = ["gen", "lib", "parts", "pages"]
+IMPORT = re.compile(r'^\s*(?:import|export)\b[^;]*?["\'](\.[^"\']+)["\']', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
 
@@ -117,11 +120,40 @@ def wrong_rooms(source, folders):
             yield f"{folder} has {len(files)} files; at most {MOST_FILES}: divide it by subject"
 
 
+def page_modules(source):
+    """Module of web/src and web/viewer -> the modules that it imports."""
+    files = {file: file.relative_to(source).as_posix() for folder in ("web/src", "web/viewer")
+             for file in sorted((source / folder).rglob("*")) if file.suffix in (".ts", ".svelte")}
+    modules = {name: set() for name in files.values()}
+    for file, name in files.items():
+        for path in IMPORT.findall(file.read_text()):
+            target = (file.parent / path).resolve()
+            found = files.get(target) or files.get(target.with_name(target.name + ".ts"))
+            if found:
+                modules[name].add(found)
+    return modules
+
+
+def wrong_imports(modules):
+    """What is wrong with the page's imports, a line each."""
+    def floor_of(name):
+        folder = name.split("/")[2]
+        return PAGE_FLOORS.index(folder) if folder in PAGE_FLOORS else len(PAGE_FLOORS)
+
+    for name in sorted(modules):
+        for imported in sorted(modules[name]):
+            if floor_of(imported) > floor_of(name):
+                yield f"{name} imports {imported}, which is on a floor above it"
+    yield from (f"a circle: {circle}" for circle in circles(modules))
+
+
 def main():
     source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     folders = allowances(source)
     wrong, n_files = [f"a circle: {circle}" for circle in circles(folders)], 0
     wrong += wrong_rooms(source, folders)
+    modules = page_modules(source)
+    wrong += wrong_imports(modules)
     for root in ROOTS:
         for file in sorted((source / root).rglob("*")):
             if file.suffix not in (".h", ".cc", ".cu", ".cuh"):
@@ -143,7 +175,7 @@ def main():
                                  "declare what it needs of it")
     print("\n".join(wrong))
     print(f"{n_files} files read, {len(wrong)} wrong includes and folders")
-    return 1 if wrong or n_files == 0 else 0
+    return 1 if wrong or n_files == 0 or not any(modules.values()) else 0
 
 
 if __name__ == "__main__":
