@@ -6,8 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "common/status_macros.h"
 #include "engine/base/philox.h"
 #include "engine/export/mesh/surface_points.h"
+#include "engine/export/splats/photograph_view.h"
 #include "engine/methods/splats/fit_splats.h"
 #include "engine/methods/splats/harmonics.h"
 #include "engine/views/path/spline.h"
@@ -22,6 +24,7 @@ constexpr size_t kMeasureEvery = 8, kMeasureFirst = 2;
 constexpr size_t kFewCameras = 60, kMaxNearest = 4;  // of fewer, more views lie between
 constexpr float kMinTurn = 0.5f;                     // cosine, of cameras that a view lies between
 constexpr double kMaxPixels = 64e6;                  // of all views
+constexpr size_t kMaxTestViews = 50;                 // evenly chosen
 constexpr size_t kMaxSeen = 4'000'000;               // pixels that splats are drawn from
 constexpr uint64_t kSeed = 1;
 
@@ -69,6 +72,8 @@ std::vector<size_t> NearestTo(size_t camera, std::span<const Camera> cameras) {
 // Views of the model: those to fit to, then those to measure by.
 struct ViewsToSee {
   std::vector<Camera> fitted, measured;
+  // The cameras that the first of `fitted` have their places from.
+  std::vector<size_t> sources;
   double pixels = 0;  // of a camera's view, mean
 };
 
@@ -81,9 +86,11 @@ ViewsToSee ViewsOf(std::span<const Camera> cameras) {
   const double side =
       std::min(kMaxSide, std::sqrt(kMaxPixels / (2.0 * static_cast<double>(n * faces))));
   for (size_t i = 0; i < n; ++i) {
-    const std::vector<Camera> made =
-        PinholesIn(cameras[i * cameras.size() / n], static_cast<int>(side));
-    views.fitted.insert(views.fitted.end(), made.begin(), made.end());
+    const size_t source = i * cameras.size() / n;
+    for (const Camera& made : PinholesIn(cameras[source], static_cast<int>(side))) {
+      views.fitted.push_back(made);
+      views.sources.push_back(source);
+    }
   }
   const std::vector<Camera> seen = views.fitted;
   for (const Camera& camera : seen)
@@ -219,29 +226,70 @@ SplatCloud PlacedSplats(const std::vector<SeenPixel>& seen, size_t n, int degree
   return cloud;
 }
 
+// The model's view from a camera. Errors: Cancelled.
+absl::StatusOr<RenderedView> ViewOf(const TrainedModel& model, const Camera& camera,
+                                    const ModelSplatsOptions& options, ThreadPool* pool,
+                                    const std::stop_token& stop) {
+  ViewRender view(model, options.near, camera, options.render(camera));
+  if (!view.Advance(pool, nullptr, stop)) return absl::CancelledError("the export was interrupted");
+  return view.TakeView();
+}
+
+// Compares splats and model with the test photographs, at most kMaxTestViews.
+absl::Status MeasureByPhotographs(const TrainedModel& model, const ModelSplatsOptions& options,
+                                  ThreadPool* pool, const std::stop_token& stop,
+                                  const ProgressOfSplats& progress, ModelSplats* made) {
+  const size_t n = std::min(options.test.size(), kMaxTestViews);
+  double splats = 0, field = 0;
+  for (size_t i = 0; i < n; ++i) {
+    progress("test views", static_cast<double>(i) / static_cast<double>(n));
+    const View& test = options.test[i * options.test.size() / n];
+    if (!CanShowPhotograph(test.camera)) continue;
+    const Camera camera = PinholeIn(test.camera, static_cast<int>(kMaxSide));
+    NERF_ASSIGN_OR_RETURN(const RenderedView rendered, ViewOf(model, camera, options, pool, stop));
+    const SplatView of_model = SplatViewOf(camera, rendered, options.has_backdrop);
+    SplatView photograph = of_model;
+    ShowPhotograph(test.camera, test.image, options.alpha_is_mask, &photograph);
+    splats += SplatPsnr(made->cloud, std::span(&photograph, 1), pool);
+    field += ViewPsnr(of_model, photograph);
+    ++made->n_test;
+  }
+  if (made->n_test == 0) return absl::OkStatus();
+  made->test_psnr = splats / made->n_test;
+  made->model_test_psnr = field / made->n_test;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<ModelSplats> MakeModelSplats(
-    const TrainedModel& model, std::span<const Camera> cameras, const ModelSplatsOptions& options,
-    ThreadPool* pool, const std::stop_token& stop,
-    const std::function<void(std::string_view step, double share)>& progress) {
+absl::StatusOr<ModelSplats> MakeModelSplats(const TrainedModel& model,
+                                            std::span<const Camera> cameras,
+                                            const ModelSplatsOptions& options, ThreadPool* pool,
+                                            const std::stop_token& stop,
+                                            const ProgressOfSplats& progress) {
   const ViewsToSee cameras_to_see = ViewsOf(cameras);
   const size_t n_fitted = cameras_to_see.fitted.size();
   const size_t n_views = n_fitted + cameras_to_see.measured.size();
   std::vector<SplatView> views;
   views.reserve(n_views);  // pixels point into it
   double n_pixels = 0;
+  int n_photographs = 0;
   for (const Camera& camera : cameras_to_see.fitted)
     n_pixels += static_cast<double>(camera.width) * camera.height;
   SeenPixels seen(1 + static_cast<size_t>(n_pixels) / kMaxSeen, options.has_backdrop);
   for (size_t i = 0; i < n_views; ++i) {
     const Camera& camera =
         i < n_fitted ? cameras_to_see.fitted[i] : cameras_to_see.measured[i - n_fitted];
-    ViewRender view(model, options.near, camera, options.render(camera));
-    if (!view.Advance(pool, nullptr, stop))
-      return absl::CancelledError("the export was interrupted");
-    const RenderedView rendered = view.TakeView();
+    NERF_ASSIGN_OR_RETURN(const RenderedView rendered, ViewOf(model, camera, options, pool, stop));
     views.push_back(SplatViewOf(camera, rendered, options.has_backdrop));
+    if (i < cameras_to_see.sources.size() && !options.photographs.empty()) {
+      const size_t source = cameras_to_see.sources[i];
+      const ImageU8* const photograph = options.photographs[source];
+      if (photograph != nullptr && CanShowPhotograph(cameras[source])) {
+        ShowPhotograph(cameras[source], *photograph, options.alpha_is_mask, &views.back());
+        ++n_photographs;
+      }
+    }
     if (i < n_fitted) seen.Add(views.back(), rendered);
     progress("views", static_cast<double>(views.size()) / static_cast<double>(n_views));
   }
@@ -257,6 +305,7 @@ absl::StatusOr<ModelSplats> MakeModelSplats(
   const auto wanted = static_cast<size_t>(std::ceil(kSplatsPerPixel * seen_per_view));
   ModelSplats made;
   made.n_views = static_cast<int>(n_fitted);
+  made.n_photographs = n_photographs;
   made.cloud = PlacedSplats(seen.kept(), std::min({options.max_splats, wanted, seen.n_seen()}),
                             options.degree, seen_per_view, kBackdrop * depths.largest);
   SplatFitOptions fit;
@@ -271,6 +320,7 @@ absl::StatusOr<ModelSplats> MakeModelSplats(
       &made.cloud);
   if (stop.stop_requested()) return absl::CancelledError("the export was interrupted");
   if (n_views > n_fitted) made.psnr = SplatPsnr(made.cloud, all.subspan(n_fitted), pool);
+  NERF_RETURN_IF_ERROR(MeasureByPhotographs(model, options, pool, stop, progress, &made));
   return made;
 }
 

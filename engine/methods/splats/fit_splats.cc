@@ -95,6 +95,31 @@ void ForPixels(const SplatTile& tile, int width, const Visit& visit) {
   }
 }
 
+Vec3 OnWhite(const SplatView& view, size_t pixel) {
+  const uint8_t* const rgba = view.rgba.data() + 4 * pixel;
+  Vec3 color;
+  for (int channel = 0; channel < 3; ++channel)
+    color[channel] = static_cast<float>(rgba[channel] + 255 - rgba[3]) * kByte;
+  return color;
+}
+
+// The mean squared error of a pixel on white where this color is shown.
+double ErrorOnWhite(const SplatView& view, size_t pixel, Vec3 shown) {
+  const Vec3 wanted = OnWhite(view, pixel);
+  double sum = 0;
+  for (int channel = 0; channel < 3; ++channel) {
+    const float error = std::clamp(shown[channel], 0.0f, 1.0f) - wanted[channel];
+    sum += error * error;
+  }
+  return sum / 3;
+}
+
+double PsnrOf(const std::vector<double>& errors) {
+  const double mean =
+      std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
+  return -10 * std::log10(std::max(mean, 1e-10));
+}
+
 // Of half of the squared error on the background.
 void LossGradients(const SplatView& view, Vec3 background, const SplatTile& tile,
                    const kernels::SplatTilePixels& drawn, kernels::SplatTilePixels* gradients) {
@@ -207,21 +232,22 @@ double SplatPsnr(const SplatCloud& cloud, std::span<const SplatView> views, Thre
     std::vector<double> errors(static_cast<size_t>(view.camera.height) * view.camera.width);
     rasterizer.Draw([&](const SplatTile& tile, const kernels::SplatTilePixels& drawn) {
       ForPixels(tile, view.camera.width, [&](size_t pixel, int i) {
-        const uint8_t* const rgba = view.rgba.data() + 4 * pixel;
-        double error = 0;
-        for (int channel = 0; channel < 3; ++channel) {
-          const float shown =
-              std::clamp(drawn.colors[channel][i] + drawn.transmittances[i], 0.0f, 1.0f);
-          const float wanted = (rgba[channel] + 255 - rgba[3]) * kByte;
-          error += (shown - wanted) * (shown - wanted);
-        }
-        errors[pixel] = error / 3;
+        Vec3 shown;
+        for (int channel = 0; channel < 3; ++channel)
+          shown[channel] = drawn.colors[channel][i] + drawn.transmittances[i];
+        errors[pixel] = ErrorOnWhite(view, pixel, shown);
       });
     });
-    const double mean = std::accumulate(errors.begin(), errors.end(), 0.0) / errors.size();
-    sum += -10 * std::log10(std::max(mean, 1e-10));
+    sum += PsnrOf(errors);
   }
   return sum / static_cast<double>(views.size());
+}
+
+double ViewPsnr(const SplatView& shown, const SplatView& view) {
+  std::vector<double> errors(static_cast<size_t>(view.camera.height) * view.camera.width);
+  for (size_t pixel = 0; pixel < errors.size(); ++pixel)
+    errors[pixel] = ErrorOnWhite(view, pixel, OnWhite(shown, pixel));
+  return PsnrOf(errors);
 }
 
 }  // namespace nerf

@@ -36,5 +36,7 @@ void FitSplats(std::span<const SplatView> views, const SplatFitOptions& options,
 
 // Mean PSNR of the splats over the views on white, decibels. Requires: a view.
 double SplatPsnr(const SplatCloud& cloud, std::span<const SplatView> views, ThreadPool* pool);
+// The same of a picture that shows `shown`. Requires: pictures of one size.
+double ViewPsnr(const SplatView& shown, const SplatView& view);
 
 }  // namespace nerf

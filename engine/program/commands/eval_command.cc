@@ -15,7 +15,7 @@
 #include "engine/base/config/slow_views.h"
 #include "engine/base/config/view_limits.h"
 #include "engine/base/protocol/json.h"
-#include "engine/program/commands/compared_scene.h"
+#include "engine/program/written_views/compared_scene.h"
 #include "engine/program/commands/evaluation_report.h"
 #include "engine/program/console/command.h"
 #include "engine/program/console/signal_watcher.h"
@@ -116,7 +116,7 @@ absl::Status Eval(const EvalFlags& flags, std::stop_token stop) {
                         WithModelHint(LoadModelFile(flags.model, device.get()), flags.model));
   const SceneOptions scene_options = SceneOptionsOf(flags, model.state.config, &pool);
   NERF_ASSIGN_OR_RETURN(Scene scene,
-                        LoadComparedScene(flags.dataset, scene_options, model, flags.split));
+                        LoadComparedScene(flags.dataset, scene_options, model.state, flags.split));
   std::vector<View>& views = flags.split == "train" ? scene.train : scene.test;
   std::vector<Camera> cameras;  // as the data set has them
   for (View& view : views) {

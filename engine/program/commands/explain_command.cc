@@ -15,7 +15,7 @@
 #include "engine/base/config/setting.h"
 #include "engine/base/method_list/method_descriptions.h"
 #include "engine/base/protocol/json.h"
-#include "engine/program/commands/compared_scene.h"
+#include "engine/program/written_views/compared_scene.h"
 #include "engine/program/console/command.h"
 #include "engine/program/console/signal_watcher.h"
 #include "engine/program/console/view_progress.h"
@@ -166,7 +166,7 @@ absl::Status Explain(const ExplainFlags& flags, std::stop_token stop) {
                         WithModelHint(LoadModelFile(flags.model, device.get()), flags.model));
   const SceneOptions scene_options = ComparedOptions(model.state.config, &pool);
   NERF_ASSIGN_OR_RETURN(Scene scene,
-                        LoadComparedScene(flags.dataset, scene_options, model, "train"));
+                        LoadComparedScene(flags.dataset, scene_options, model.state, "train"));
   for (auto* views : {&scene.train, &scene.test}) {
     for (View& view : *views) view.camera = WithFoundFocal(model.lenses, view.camera);
   }

@@ -54,7 +54,9 @@ absl::StatusOr<ExportRequest> RequestOf(EngineExportFlags flags) {
   };
   if (format != v1::ExportSpec::FORMAT_UNSPECIFIED) {
     refuse(!IsMesh(format) && flags.density > 0, "--density");
-    refuse(!Honors(format, "path") && !flags.dataset.empty(), "--dataset");
+    refuse(!Honors(format, "path") && !IsSplats(format) && !flags.dataset.empty(), "--dataset");
+    if (IsSplats(format) && !flags.dataset.empty() && spec.has_box())
+      add("--dataset", "not with --crop: photographs show more than the box");
     refuse(!IsPath(format) && flags.exported_cameras, "--exported-cameras");
     const bool is_still = format == v1::ExportSpec::VIEWER || format == v1::ExportSpec::CAMERAS;
     refuse(is_still && flags.has_time, "--time");
@@ -194,7 +196,9 @@ void AddPathFlags(CLI::App* command, EngineExportFlags* flags) {
       "of a path or views: file with the cameras, as `render --camera` reads them (default: "
       "the photographs' cameras)");
   command->add_option("--dataset", flags->dataset,
-                      "of a path or views: folder of the data set that the other program has open");
+                      "of a path or views: folder of the data set that the other program has open; "
+                      "of splats: the one that the model was trained on, to be fitted to its "
+                      "photographs, too");
   command->add_flag("--exported-cameras", flags->exported_cameras,
                     "of a path: if its frame does not follow from the model, take that of a data "
                     "set with the cameras that --format cameras writes");

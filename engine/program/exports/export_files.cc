@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "common/counted.h"
@@ -15,12 +16,9 @@
 #include "engine/export/files/volume.h"
 #include "engine/export/mesh/sample_grid.h"
 #include "engine/export/mesh/surface_points.h"
-#include "engine/export/splats/model_splats.h"
-#include "engine/export/splats/sog_file.h"
-#include "engine/export/splats/spz_file.h"
 #include "engine/field/marched_model.h"
 #include "engine/program/exports/path_export.h"
-#include "engine/program/written_views/view_style.h"
+#include "engine/program/exports/splat_export.h"
 #include "engine/scene/own_box.h"
 #include "engine/views/render/orbit.h"
 #include "fmt/format.h"
@@ -35,12 +33,6 @@ std::string LeftOut(const DroppedParts& dropped) {
   if (n == 0) return "";
   return fmt::format("; left out {} of {} that float or that no two photographs show",
                      Counted(n, "part"), Counted(dropped.n_triangles, "triangle"));
-}
-
-// How positions of a file are to be read whose scene has a local origin.
-std::string OriginWords(const ExportAxes& axes, std::string_view place) {
-  if (!axes.has_origin()) return "";
-  return fmt::format("; positions are relative to {}, {}", OriginText(axes.origin()), place);
 }
 
 // `noun` is made from the model's density.
@@ -100,17 +92,6 @@ struct PointsToFind {
   SurfacePointOptions options;
 };
 
-// Those of the photographs, or on a circle where the file stores none.
-std::vector<Camera> CamerasOfViews(const ModelFile& model, float time) {
-  std::vector<Camera> cameras = PhotographsOf(model.state);
-  if (cameras.empty()) {
-    cameras = OrbitCameras(model.state.geometry, model.model->OccupiedBox().Center(),
-                           model.state.reference_camera, kOrbitViews);
-  }
-  for (Camera& camera : cameras) camera.time = time;
-  return cameras;
-}
-
 PointsToFind PointsOf(const ModelFile& model, const ExportRequest& request) {
   const SceneGeometry& geometry = model.state.geometry;
   const Aabb occupied = model.model->OccupiedBox();
@@ -155,70 +136,6 @@ absl::StatusOr<ExportedFile> PointsFile(const ModelFile& model, const ExportRequ
   file.words = fmt::format("{} from {}", Counted(points.size(), "point"),
                            Counted(static_cast<int>(n_views), "view"));
   file.words += OriginWords(axes, "as the header says");
-  return file;
-}
-
-// SPZ and GLB have y up by their definition, as ExportAxes has it for a GLB. Programs that read SOG
-// turn it half around, as they turn the PLY of 3D Gaussian splatting: it has y down for them.
-ExportAxes AxesOfSplats(AxesName name, SplatFile kind, const SceneGeometry& geometry) {
-  const bool is_turned = kind == SplatFile::kSog && name != AxesName::kDataset;
-  return {is_turned ? AxesName::kOpenCv : name, kind == SplatFile::kSpz || kind == SplatFile::kGlb,
-          geometry};
-}
-
-absl::StatusOr<ExportedFile> SplatsFile(const ModelFile& model, const ExportRequest& request,
-                                        ThreadPool* pool, const std::stop_token& stop,
-                                        const ExportProgress& progress) {
-  const SceneGeometry& geometry = model.state.geometry;
-  ModelSplatsOptions options;
-  options.max_splats = request.spec.max_splats();
-  options.degree = kSplatDegree;
-  options.near = geometry.near;
-  // Photographs without alpha: what is black may have been left open.
-  const bool is_opaque = (model.state.config.background == Background::kAuto ||
-                          model.state.config.background == Background::kRandom) &&
-                         model.state.evaluation_background == Background::kBlack;
-  options.has_backdrop = is_opaque && !request.own_box.has_value();
-  ViewStyle style;
-  style.background = Vec3{};
-  style.crop = request.own_box;
-  options.render = [&](const Camera& camera) { return OptionsOf(model.state, style, {}, camera); };
-  NERF_ASSIGN_OR_RETURN(const ModelSplats made,
-                        MakeModelSplats(*model.model, CamerasOfViews(model, request.time), options,
-                                        pool, stop, progress));
-  progress("file", 0);
-  const SplatFile kind = SplatFileOf(request.spec.format());
-  const ExportAxes axes = AxesOfSplats(request.axes, kind, geometry);
-  ExportedFile file;
-  std::string_view place;  // of the origin
-  switch (kind) {
-    case SplatFile::kPly:
-      file.bytes = SplatsPly(made.cloud, axes);
-      place = "as the header says";
-      break;
-    case SplatFile::kSpz: {
-      NERF_ASSIGN_OR_RETURN(file.bytes, SplatsSpz(made.cloud, axes, pool));
-      place = "as a record of the header says";
-      break;
-    }
-    case SplatFile::kSog: {
-      NERF_ASSIGN_OR_RETURN(file.bytes, SplatsSog(made.cloud, axes, pool));
-      place = "as its meta.json says";
-      break;
-    }
-    case SplatFile::kGlb:
-      file.bytes = SplatsGlb(made.cloud, axes);
-      place = "the node's translation";
-      break;
-  }
-  file.n_vertices = made.cloud.size();
-  file.axes = axes.words();
-  file.words = fmt::format("{}, fitted to {} of the model", Counted(made.cloud.size(), "splat"),
-                           Counted(made.n_views, "view"));
-  if (made.psnr > 0) {
-    file.words += fmt::format("; {:.1f} dB against its views between those", made.psnr);
-  }
-  file.words += OriginWords(axes, place);
   return file;
 }
 
@@ -278,6 +195,21 @@ std::vector<Camera> PhotographsOf(const TrainState& state) {
   return cameras;
 }
 
+std::vector<Camera> CamerasOfViews(const ModelFile& model, float time) {
+  std::vector<Camera> cameras = PhotographsOf(model.state);
+  if (cameras.empty()) {
+    cameras = OrbitCameras(model.state.geometry, model.model->OccupiedBox().Center(),
+                           model.state.reference_camera, kOrbitViews);
+  }
+  for (Camera& camera : cameras) camera.time = time;
+  return cameras;
+}
+
+std::string OriginWords(const ExportAxes& axes, std::string_view place) {
+  if (!axes.has_origin()) return "";
+  return fmt::format("; positions are relative to {}, {}", OriginText(axes.origin()), place);
+}
+
 double MaxExportedPoints(const ModelFile& model, const ExportRequest& request) {
   const PointsToFind wanted = PointsOf(model, request);
   return MaxSurfacePoints(wanted.cameras, wanted.options);
@@ -296,7 +228,7 @@ absl::StatusOr<ExportedFile> MakeExport(const ModelFile& model, const ExportRequ
     case v1::ExportSpec::SPZ:
     case v1::ExportSpec::SOG:
     case v1::ExportSpec::SPLATS_GLB:
-      return SplatsFile(model, request, pool, stop, progress);
+      return MakeSplatFile(model, request, pool, stop, progress);
     case v1::ExportSpec::VDB:
     case v1::ExportSpec::NVDB:
       return VolumeFile(model, request, pool, stop, progress);

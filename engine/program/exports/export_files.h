@@ -4,6 +4,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,13 @@ struct ExportRequest {
 
 // The cameras of a model's photographs, training frame; none where its file stores none.
 std::vector<Camera> PhotographsOf(const TrainState& state);
+
+// Those of the photographs, or on a circle where the file stores none, at a time.
+std::vector<Camera> CamerasOfViews(const ModelFile& model, float time);
+
+// How positions of a file are to be read whose scene has a local origin, which stands in `place`:
+// "; positions are relative to ...". Empty without one.
+std::string OriginWords(const ExportAxes& axes, std::string_view place);
 
 // A file that is ready to be written.
 struct ExportedFile {

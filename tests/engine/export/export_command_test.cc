@@ -253,6 +253,32 @@ TEST_F(ExportCommandTest, SplatsOfPhotographsWithoutAlphaHaveABackdrop) {
   EXPECT_LT(farthest(opaque, " --crop 0,0,0,2,2,2"), kCameras);
 }
 
+TEST_F(ExportCommandTest, SplatsAreFittedToPhotographsOfTheDataSet) {
+  const std::string flags = " --format splats --max-splats 1000 --out " + (dir_ / "s.ply");
+  const Ended alone = Export(Model() + flags);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::string before = Bytes("s.ply");
+  EXPECT_THAT(alone.out, Not(HasSubstr("photograph")));
+  const Ended ended = Export(Model() + flags + " --dataset " + (*trained_ / "ball"));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr(" of the model and 12 photographs; "));
+  EXPECT_THAT(ended.out, HasSubstr(" dB against 2 test photographs (the model: "));
+  EXPECT_NE(Bytes("s.ply"), before);
+  // Pictures of other names are those of another set.
+  fs::copy(*trained_ / "ball", dir_ / "other", fs::copy_options::recursive);
+  for (const char* split : {"train", "test"}) {
+    fs::rename(dir_ / "other" / split, dir_ / "other" / (std::string("new_") + split));
+    const std::string list = dir_ / ("other/transforms_" + std::string(split) + ".json");
+    std::string text = ReadFile(list, 1 << 20).value_or("");
+    for (size_t at = 0; (at = text.find("./" + std::string(split), at)) != text.npos; at += 8)
+      text.insert(at + 2, "new_");
+    ASSERT_THAT(WriteFileAtomically(list, text), IsOk());
+  }
+  const Ended other = Export(Model() + flags + " --dataset " + (dir_ / "other"));
+  EXPECT_EQ(other.code, 9);
+  EXPECT_THAT(other.err, HasSubstr("other has none of the photographs that the model was trained"));
+}
+
 TEST_F(ExportCommandTest, PathsForOtherProgramsComeBack) {
   const std::string ball = *trained_ / "ball";
   ASSERT_EQ(Export(Model() + " --format cameras --out " + (dir_ / "transforms.json")).code, 0);
@@ -420,6 +446,8 @@ TEST_F(ExportCommandTest, WrongFlagsAreRefusedByNameAndNothingIsWritten) {
       {out + " --format ngp-path", 9, "--dataset DIR"},
       {out + " --format ngp-path --dataset " + (dir_ / "none"), 5, "none"},
       {out + " --format nerfstudio-path --camera " + (dir_ / "none.json"), 5, "none.json"},
+      {out + " --format splats --dataset " + (dir_ / "none"), 5, "none"},
+      {out + " --format splats --dataset x --crop 0,0,0,1,1,1", 2, "--dataset: not with --crop"},
       {out + " --format ply --dataset x", 2, "--dataset: has no effect on PLY"},
       {out + " --format vdb --density 2", 2, "--density: has no effect on VDB"},
       {out + " --format cameras --time 0.5", 2, "--time: has no effect on CAMERAS"},

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/program/session/loaded_model.h"
+#include "engine/field/files/checkpoint.h"
 #include "engine/scene/read/scene_reader.h"
 
 namespace nerf {
@@ -15,7 +15,7 @@ namespace nerf {
 // LoadScene, with the data set's name; InvalidArgument unless it has views of `split`, "train" or
 // "test".
 absl::StatusOr<Scene> LoadComparedScene(const std::string& dataset, const SceneOptions& options,
-                                        const LoadedModel& model, const std::string& split);
+                                        const TrainState& model, const std::string& split);
 
 // How a data set is read to be compared with a model that was trained with `trained`, on its
 // training views or, at most at the default size of views, on its test views.

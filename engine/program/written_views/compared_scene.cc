@@ -1,4 +1,4 @@
-#include "engine/program/commands/compared_scene.h"
+#include "engine/program/written_views/compared_scene.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -43,16 +43,16 @@ absl::StatusOr<Scene> Named(absl::StatusOr<Scene> scene, const std::string& data
 }  // namespace
 
 absl::StatusOr<Scene> LoadComparedScene(const std::string& dataset, const SceneOptions& options,
-                                        const LoadedModel& model, const std::string& split) {
+                                        const TrainState& model, const std::string& split) {
   NERF_ASSIGN_OR_RETURN(Scene scene, Named(LoadScene(dataset, options), dataset));
   for (const std::string& warning : scene.warnings) fmt::print(stderr, "warning: {}\n", warning);
   if ((split == "train" ? scene.train : scene.test).empty())
     return absl::InvalidArgumentError(fmt::format("{} has no {} views", dataset, split));
-  const SceneFrame& frame = model.state.geometry.frame;
+  const SceneFrame& frame = model.geometry.frame;
   MovePoints(scene.geometry.frame, frame, &scene.held_out_points);
   MoveToFrame(scene.geometry.frame, frame, &scene.train);
   MoveToFrame(scene.geometry.frame, frame, &scene.test);
-  if (const std::string other = OtherSceneText(model.state, scene); !other.empty()) {
+  if (const std::string other = OtherSceneText(model, scene); !other.empty()) {
     fmt::print(stderr, "warning: {} is most likely another data set than the model's: {}\n",
                dataset, other);
   }
