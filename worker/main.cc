@@ -225,8 +225,9 @@ AgentOptions DescribeWorker(const Flags& flags, const std::string& worker_id,
     options.features.push_back("poses-only");
     return options;
   }
-  options.features.insert(options.features.end(), {"render", "style", "views", "export", "export-2",
-                                                   "export-3", "export-4", "export-5", "extend"});
+  options.features.insert(options.features.end(),
+                          {"render", "style", "style-2", "views", "export", "export-2", "export-3",
+                           "export-4", "export-5", "extend"});
   options.exporting = EngineProgram(flags);
   options.part.max_data_bytes = flags.engine_memory;
   if (CanMakeMovies(flags.cache_dir, flags.engine_memory)) options.features.push_back("ffmpeg");

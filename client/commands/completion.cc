@@ -51,7 +51,7 @@ const std::map<std::string, std::vector<std::string>>& WordsOfFlags() {
       {"path", {std::begin(kPathKindWords), std::end(kPathKindWords)}},
       {"role", {"viewer", "editor", "worker", "admin"}},
       {"shell", {"bash", "zsh", "fish"}},
-      {"channels", {"rgb", "rgba", "depth", "opacity"}},
+      {"channels", {"rgb", "rgba", "rgbaz", "depth", "opacity"}},
       {"format", {"png", "jpeg", "exr"}},
       {"FORMAT", ExportWords("format")},
       {"frame", ExportWords("frame")}};

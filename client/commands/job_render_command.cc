@@ -53,7 +53,7 @@ void AddJobRender(CLI::App& job, Command* selected) {
   render->footer(
       "Examples:\n"
       "  nerfctl job render mic --frames 120 --out movie.mp4\n"
-      "  nerfctl job render --job j-7f3k2c81 --channels rgba,depth --format exr \\\n"
+      "  nerfctl job render --job j-7f3k2c81 --channels rgbaz --format exr \\\n"
       "      --no-movie --out frames");
   render->callback(
       [=] { *selected = [=](Session& s) { return QueueRender(s, *flags, *wait, *out); }; });

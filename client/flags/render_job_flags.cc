@@ -128,7 +128,8 @@ void AddRenderJobFlags(CLI::App& command, RenderJobFlags* flags) {
   command.add_option("--fps", flags->fps, "Frames per second of the movie")->capture_default_str();
   command
       .add_option("--channels", flags->channels,
-                  "rgb, rgba (with alpha), depth, opacity, with commas between")
+                  "rgb, rgba (with alpha), rgbaz (of exr: rgba and depth in one file), depth, "
+                  "opacity, with commas between")
       ->capture_default_str();
   AddStyleFlags(command, /*capitals=*/true, &flags->style);
   command

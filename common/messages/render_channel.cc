@@ -10,6 +10,8 @@ std::string_view ChannelWord(v1::RenderChannel channel) {
       return "opacity";
     case v1::RGBA:
       return "rgba";
+    case v1::RGBAZ:
+      return "rgbaz";
     default:
       return "rgb";
   }

@@ -6,7 +6,7 @@
 
 namespace nerf {
 
-// "rgb", "rgba", "depth" or "opacity"; "rgb" where it is unspecified.
+// "rgb", "rgba", "rgbaz", "depth" or "opacity"; "rgb" where it is unspecified.
 std::string_view ChannelWord(v1::RenderChannel channel);
 
 }  // namespace nerf

@@ -12,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> kNames = {"depth.json", "sheet.png", "compare.png"};
-constexpr std::array<std::string_view, 4> kBeginnings = {"rgb_", "rgba_", "depth_", "opacity_"};
+constexpr std::array<std::string_view, 5> kBeginnings = {"rgb_", "rgba_", "rgbaz_", "depth_",
+                                                         "opacity_"};
 
 bool IsOfRender(std::string_view name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||

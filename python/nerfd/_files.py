@@ -178,6 +178,8 @@ def film_request(source: str, path: Any, options: FilmOptions) -> Any:
                          for each in channels)
     spec.format = _value("format", options.format, render_service_pb2.ImageFormat,
                          only=("png", "exr"))
+    if "rgbaz" in channels and options.format != "exr":
+        raise ValueError("channels: rgbaz needs format='exr'")
     _set_crop(spec.style, "crop", options.crop)
     spec.images = target.is_dir()
     spec.movie = not spec.images

@@ -268,7 +268,8 @@ class _Rendered(Resource):
         cameras: in place of both, Views or c2w, one a frame; a c2w sees 50 degrees across.
         frames: their number, of cameras none; default 120. width, height: in pixels.
         fps: frames a second of the movie.
-        channels: rgb, rgba, depth or opacity, or several; a movie shows the first.
+        channels: rgb, rgba, depth or opacity, or several; a movie shows the first. rgbaz: rgba and
+            depth in one exr.
         format: of frames, png or exr.
         crop: shows only what is in this box, as of export.
         watch: is called with each moment of the render job. patience: as of Job.watch.

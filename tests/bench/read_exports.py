@@ -31,6 +31,7 @@ READ_EXR = '''
 #include <ImfFrameBuffer.h>
 #include <ImfHeader.h>
 #include <ImfInputFile.h>
+#include <ImfStandardAttributes.h>
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -49,6 +50,12 @@ int main(int, char** argv) {
     file.readPixels(window.min.y, window.max.y);
     std::printf(", \\"%s\\": [%g, %g]", it.name(), *std::min_element(values.begin(), values.end()),
                 *std::max_element(values.begin(), values.end()));
+  }
+  // Of RGBAZ: where a point straight ahead of the camera is in the picture.
+  if (Imf::hasWorldToCamera(file.header()) && Imf::hasWorldToNDC(file.header())) {
+    const Imath::V3f ahead = Imath::V3f(0, 0, 2) * Imf::worldToCamera(file.header()).inverse();
+    const Imath::V3f ndc = ahead * Imf::worldToNDC(file.header());
+    std::printf(", \\"ahead\\": [%g, %g]", ndc.x, ndc.y);
   }
   std::puts("}");
 }
@@ -158,11 +165,12 @@ class Reader:
         for file in sorted(folder.glob('*.exr')):
             text = self.output(program, file)
             found = json.loads(text) if text.startswith('{') else {}
-            names = {'rgba': 'ABGR', 'depth': 'Z'}[file.name.split('_')[0]]
-            limit = far if names == 'Z' else 1
+            names = {'rgba': 'ABGR', 'depth': 'Z', 'rgbaz': 'ABGRZ'}[file.name.split('_')[0]]
             self.report(file, 'OpenEXR', text.strip()[-300:],
-                        found.get('complete') == 1 and len(found) == 3 + len(names) and
-                        all(found[name][0] >= 0 and 0 < found[name][1] <= limit
+                        found.get('complete') == 1 and
+                        len(found) == 3 + len(names) + ('ahead' in found) and
+                        np.allclose(found.get('ahead', [9, 9]), 0.5) == (len(names) == 5) and
+                        all(found[name][0] >= 0 and 0 < found[name][1] <= (far if name == 'Z' else 1)
                             for name in names))
 
     def views(self, folder, n):
@@ -220,9 +228,9 @@ def main():
         for name in ('mesh.ply', 'mesh.glb', 'textured.glb', 'points.ply'):
             reader.assimp(out / name, made[name])
         reader.openvdb(out / 'volume.vdb', made['volume.vdb'])
-        for form in ('png', 'exr'):
+        for form, channels in (('png', 'rgba,depth'), ('exr', 'rgba,depth'), ('exr', 'rgbaz')):
             subprocess.run(['nerf-engine', 'render', flags.model, '--out', out / 'views', '--orbit',
-                            '2', '--width', '200', '--height', '200', '--channels', 'rgba,depth',
+                            '2', '--width', '200', '--height', '200', '--channels', channels,
                             '--format', form], capture_output=True, check=True)
         reader.openexr(out / 'views')
         set_of_views = out / f'set-{os.getpid()}'

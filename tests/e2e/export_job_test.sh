@@ -164,6 +164,14 @@ ctl render mic $exr --out "$scratch/made/views" >/dev/null
 "$binaries/nerf-engine" render "$scratch/mic.safetensors" $exr --out "$scratch/views" \
   >/dev/null 2>&1
 diff -r "$scratch/made/views" "$scratch/views"
+one_file="--orbit 1 --width 40 --height 30 --channels rgbaz --format exr"
+# shellcheck disable=SC2086
+ctl render mic $one_file --out "$scratch/made/rgbaz" >/dev/null
+# shellcheck disable=SC2086
+"$binaries/nerf-engine" render "$scratch/mic.safetensors" $one_file --out "$scratch/rgbaz" \
+  >/dev/null 2>&1
+grep -q worldToCamera "$scratch/rgbaz/rgbaz_0000.exr"
+diff -r "$scratch/made/rgbaz" "$scratch/rgbaz"
 
 echo "== what cannot be made ends with the reason and leaves no file"
 code=0

@@ -207,6 +207,7 @@ class ArgumentsTest(unittest.TestCase):
                 ("film", {}, "film must end in .mp4, or"),
                 ("film.mp4", {"channels": ["rgba"]}, "must end in .webm"),
                 ("film.mp4", {"channels": "alpha"}, "channels: must be one of rgb"),
+                ("", {"channels": "rgbaz"}, "channels: rgbaz needs format='exr'"),
                 ("", {"format": "jpeg"}, "format: must be one of png, exr"),
                 ("", {"along": "line"}, "along: must be one of auto, orbit"),
                 ("", {"along": "orbit", "cameras": []}, "along and cameras: name one"),

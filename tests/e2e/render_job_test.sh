@@ -79,6 +79,13 @@ for i in 0 1; do
   cmp "$scratch/exr/frame_0000${i}_RGBA.exr" "$scratch/exr-engine/rgba_000$i.exr"
   cmp "$scratch/exr/frame_0000${i}_DEPTH.exr" "$scratch/exr-engine/depth_000$i.exr"
 done
+ctl job render mic --id rgbaz --frames 2 --width 40 --height 30 --path orbit --no-movie \
+  --channels rgbaz --format exr --out "$scratch/exr" >/dev/null
+"$binaries/nerf-engine" render "$scratch/mic.safetensors" --orbit 2 --width 40 --height 30 \
+  --channels rgbaz --format exr --out "$scratch/exr-engine" >/dev/null 2>&1
+for i in 0 1; do
+  cmp "$scratch/exr/frame_0000${i}_RGBAZ.exr" "$scratch/exr-engine/rgbaz_000$i.exr"
+done
 code=0
 ctl job render mic --frames 2 --format exr 2>/dev/null || code=$?
 [ "$code" = 2 ] || { echo "a movie of EXR: exit code $code"; exit 1; }
@@ -130,6 +137,6 @@ for _ in $(seq 50); do
   sleep 0.1
 done
 [ "$(field long state)" = CANCELLED ]
-ctl job rm long killed shared exr film >/dev/null
+ctl job rm long killed shared exr rgbaz film >/dev/null
 [ -z "$(ctl --output name job ls --kind render)" ]
 echo "OK"

@@ -139,19 +139,24 @@ Problems ProblemsOf(const v1::CameraPath& path) {
   return problems;
 }
 
-Problems ProblemsOfChannels(const google::protobuf::RepeatedField<int>& channels) {
+Problems ProblemsOfChannels(const google::protobuf::RepeatedField<int>& channels,
+                            v1::ImageFormat format) {
   Problems problems;
   const auto has = [&](int channel) {
     return std::find(channels.begin(), channels.end(), channel) != channels.end();
   };
   problems.Require(!has(v1::RGB) || !has(v1::RGBA), "channels", "RGBA is in place of RGB");
+  problems.Require(!has(v1::RGBAZ) || !(has(v1::RGB) || has(v1::RGBA)), "channels",
+                   "RGBAZ is in place of RGB and RGBA");
   std::set<int> seen;
   for (int i = 0; i < std::min(channels.size(), kMaxChannels); ++i) {
     const std::string field = fmt::format("channels[{}]", i);
     problems.Require(
         v1::RenderChannel_IsValid(channels[i]) && channels[i] != v1::RENDER_CHANNEL_UNSPECIFIED,
-        field, "must be RGB, RGBA, DEPTH or OPACITY");
+        field, "must be RGB, RGBA, RGBAZ, DEPTH or OPACITY");
     problems.Require(seen.insert(channels[i]).second, field, "is asked for twice");
+    problems.Require(channels[i] != v1::RGBAZ || format == v1::EXR, field,
+                     "RGBAZ needs the format EXR");
   }
   return problems;
 }
@@ -185,7 +190,7 @@ Problems ProblemsOf(const v1::RenderImageRequest& request) {
                    fmt::format("must be at most {}", kMaxViewSide));
   if (!request.style().has_panorama()) CheckViewSize(request, problems);
   CheckStyle(request.style(), {request.width(), request.height()}, problems);
-  problems.Add(ProblemsOfChannels(request.channels()));
+  problems.Add(ProblemsOfChannels(request.channels(), request.format()));
   problems.Require(v1::ImageFormat_IsValid(request.format()), "format",
                    "is not a format known to this version");
   const int n_checked =
@@ -203,7 +208,7 @@ Problems ProblemsOf(const v1::RenderSpec& spec) {
   Problems problems;
   problems.Add(ProblemsOf(spec.path()), "path");
   problems.Add(ProblemsOfSize(spec.width(), spec.height()));
-  problems.Add(ProblemsOfChannels(spec.channels()));
+  problems.Add(ProblemsOfChannels(spec.channels(), spec.format()));
   CheckStyle(spec.style(), {spec.width(), spec.height()}, problems);
   const bool has_alpha = !spec.channels().empty() && spec.channels(0) == v1::RGBA;
   problems.Require(!spec.movie() || !spec.style().has_panorama() || !has_alpha, "movie",

@@ -17,8 +17,9 @@ Problems ProblemsOf(const v1::RenderImageRequest& request);
 Problems ProblemsOf(const v1::RenderSpec& spec);
 Problems ProblemsOf(const v1::Camera& camera);
 Problems ProblemsOf(const v1::CameraPath& path);
-// With the images that are asked for of a view.
-Problems ProblemsOfChannels(const google::protobuf::RepeatedField<int>& channels);
+// With the images that are asked for of a view in that format.
+Problems ProblemsOfChannels(const google::protobuf::RepeatedField<int>& channels,
+                            v1::ImageFormat format);
 // With pictures of that many pixels.
 Problems ProblemsOfSize(uint32_t width, uint32_t height);
 

@@ -121,7 +121,9 @@ void AddViewFlags(CLI::App& command, bool capitals, std::string_view formats, Vi
       ->check(CLI::Range(1, kMaxViewSide));
   binder
       .Add("--channels", &flags->channels,
-           "any of rgb, rgba (with alpha, in place of rgb), depth,\nopacity, with commas", "LIST")
+           "any of rgb, rgba (with alpha, in place of rgb), rgbaz (of exr:\nrgba and depth in one "
+           "file), depth, opacity, with commas",
+           "LIST")
       ->capture_default_str();
   binder.Add("--format", &flags->format, std::string(formats), "NAME")->capture_default_str();
   binder.Add("--out", &flags->out, "folder for the images; made if missing", "DIR");
@@ -130,7 +132,8 @@ void AddViewFlags(CLI::App& command, bool capitals, std::string_view formats, Vi
 }
 
 absl::StatusOr<std::vector<v1::RenderChannel>> ParseChannels(std::string_view text) {
-  static constexpr v1::RenderChannel kChannels[] = {v1::RGB, v1::RGBA, v1::DEPTH, v1::OPACITY};
+  static constexpr v1::RenderChannel kChannels[] = {v1::RGB, v1::RGBA, v1::RGBAZ, v1::DEPTH,
+                                                    v1::OPACITY};
   std::vector<v1::RenderChannel> channels;
   const auto has = [&](v1::RenderChannel channel) {
     return std::find(channels.begin(), channels.end(), channel) != channels.end();
@@ -140,7 +143,7 @@ absl::StatusOr<std::vector<v1::RenderChannel>> ParseChannels(std::string_view te
     const auto known = std::find_if(std::begin(kChannels), std::end(kChannels),
                                     [&](auto channel) { return ChannelWord(channel) == word; });
     if (known == std::end(kChannels)) {
-      constexpr std::string_view kNames[] = {"rgb", "rgba", "depth", "opacity"};
+      constexpr std::string_view kNames[] = {"rgb", "rgba", "rgbaz", "depth", "opacity"};
       return absl::InvalidArgumentError("--channels: " + NotOneOf(word, kNames));
     }
     if (has(*known))
@@ -149,12 +152,17 @@ absl::StatusOr<std::vector<v1::RenderChannel>> ParseChannels(std::string_view te
   }
   if (has(v1::RGB) && has(v1::RGBA))
     return absl::InvalidArgumentError("--channels: rgba is in place of rgb; name one of them");
+  if (has(v1::RGBAZ) && (has(v1::RGB) || has(v1::RGBA))) {
+    return absl::InvalidArgumentError(
+        "--channels: rgbaz is in place of rgb and rgba; name one of them");
+  }
   return channels;
 }
 
 bool HasColor(std::span<const v1::RenderChannel> channels) {
-  return std::any_of(channels.begin(), channels.end(),
-                     [](auto channel) { return channel == v1::RGB || channel == v1::RGBA; });
+  return std::any_of(channels.begin(), channels.end(), [](auto channel) {
+    return channel == v1::RGB || channel == v1::RGBA || channel == v1::RGBAZ;
+  });
 }
 
 ViewChoice ReadViewFlags(const ViewFlags& flags, std::span<const std::string_view> formats,
@@ -163,6 +171,9 @@ ViewChoice ReadViewFlags(const ViewFlags& flags, std::span<const std::string_vie
   problems->AddOrAssign(ParseChannels(flags.channels), &choice.channels);
   if (std::find(formats.begin(), formats.end(), flags.format) == formats.end())
     problems->Add("--format", NotOneOf(flags.format, formats));
+  const bool has_rgbaz =
+      std::find(choice.channels.begin(), choice.channels.end(), v1::RGBAZ) != choice.channels.end();
+  problems->Require(!has_rgbaz || flags.is_exr(), "--channels", "rgbaz needs --format exr");
   problems->AddOrAssign(ParseStyle(flags.style), &choice.style);
   if (choice.style.panorama.has_value()) {
     problems->Add(

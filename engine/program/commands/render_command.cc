@@ -31,6 +31,7 @@
 #include "engine/program/session/loaded_model.h"
 #include "engine/program/session/training_session.h"
 #include "engine/program/written_views/picture_writer.h"
+#include "engine/program/written_views/rgbaz_file.h"
 #include "engine/program/written_views/scene_match.h"
 #include "engine/program/written_views/view_paths.h"
 #include "engine/program/written_views/view_request.h"
@@ -114,7 +115,9 @@ class RenderRun {
     fmt::print(stderr, "{}, {}\n", wanted_.words, size);
   }
 
-  const char* ColorName() const { return channels_.rgba ? "rgba" : "rgb"; }
+  const char* ColorName() const {
+    return channels_.rgbaz ? "rgbaz" : channels_.rgba ? "rgba" : "rgb";
+  }
 
   std::string ColorFile(const WantedView& view) const {
     return fmt::format("{}/{}_{}.{}", out(), ColorName(), view.name, flags_.format);
@@ -150,7 +153,7 @@ class RenderRun {
       const ViewPicture view = work->TakePicture();
       rendering_ += clock_.Now() - begin;
       if (i == 0) first_rendering_ = rendering_;
-      NERF_RETURN_IF_ERROR(Take(wanted, view, model.state.geometry.frame.scale, writer));
+      NERF_RETURN_IF_ERROR(Take(wanted, view, model.state.geometry.frame, writer));
       ++*n_done;
       if (progress_.has_value()) progress_->Add();
     }
@@ -214,10 +217,10 @@ class RenderRun {
   }
 
   ImageU8 ColorPicture(const ViewPicture& view) const {
-    return channels_.rgba ? view.rgba : ColorsOf(view);
+    return channels_.HasAlpha() ? view.rgba : ColorsOf(view);
   }
 
-  absl::Status Take(const WantedView& wanted, const ViewPicture& view, float scale,
+  absl::Status Take(const WantedView& wanted, const ViewPicture& view, const SceneFrame& frame,
                     PictureWriter* writer) {
     ImageU8 colors = ColorPicture(view);
     if (!capture_.empty() && !style_.panorama.has_value())
@@ -230,7 +233,11 @@ class RenderRun {
                                        wanted.photograph));
     }
     if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
-    if (channels_.HasColor()) {
+    if (channels_.rgbaz) {
+      NERF_ASSIGN_OR_RETURN(const std::string bytes,
+                            EncodeRgbaz(view, wanted.camera, frame, stop_));
+      NERF_RETURN_IF_ERROR(WriteFileAtomically(ColorFile(wanted), bytes));
+    } else if (channels_.HasColor()) {
       NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors),
                                        XmpOf(style_, view.rgba.width, view.rgba.height)));
     }
@@ -242,10 +249,11 @@ class RenderRun {
     if (flags_.is_exr()) {
       NERF_ASSIGN_OR_RETURN(
           const std::string bytes,
-          EncodeExrDepth(view.rgba.width, view.rgba.height, OwnDepths(view, scale)));
+          EncodeExrDepth(view.rgba.width, view.rgba.height, OwnDepths(view, frame.scale)));
       return WriteFileAtomically(fmt::format("{}/depth_{}.exr", out(), wanted.name), bytes);
     }
-    return depths_.Append(wanted.name, view.rgba.width, view.rgba.height, OwnDepths(view, scale));
+    return depths_.Append(wanted.name, view.rgba.width, view.rgba.height,
+                          OwnDepths(view, frame.scale));
   }
 
   bool HasSheet() const {

@@ -12,7 +12,7 @@
 namespace nerf {
 
 VideoContent VideoContentOf(const ViewChannels& channels, const ViewStyle& style) {
-  VideoContent content{.alpha = channels.rgba};
+  VideoContent content{.alpha = channels.HasAlpha()};
   if (style.panorama.has_value()) content.panorama = style.panorama->stereo;
   return content;
 }

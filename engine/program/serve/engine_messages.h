@@ -29,6 +29,7 @@ ViewChannels ChannelsOf(const Channels& channels) {
   for (const int channel : channels) {
     of.rgb |= channel == v1::RGB;
     of.rgba |= channel == v1::RGBA;
+    of.rgbaz |= channel == v1::RGBAZ;
     of.depth |= channel == v1::DEPTH;
     of.opacity |= channel == v1::OPACITY;
   }

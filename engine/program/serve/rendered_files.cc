@@ -11,6 +11,7 @@
 #include "common/messages/render_channel.h"
 #include "common/status_macros.h"
 #include "engine/program/session/training_session.h"
+#include "engine/program/written_views/rgbaz_file.h"
 #include "engine/program/written_views/view_style.h"
 #include "engine/program/written_views/view_writer.h"
 #include "engine/scene/pictures/exr_codec.h"
@@ -79,11 +80,9 @@ absl::StatusOr<std::string> EncodePicture(const ImageU8& image, bool jpeg, const
 
 }  // namespace
 
-absl::StatusOr<internal::Rendered> WriteRenderedFiles(const ViewPicture& view,
-                                                      const std::string& id,
-                                                      const internal::Render& request,
-                                                      const ViewStyle& style, float scale,
-                                                      const std::stop_token& stop) {
+absl::StatusOr<internal::Rendered> WriteRenderedFiles(
+    const ViewPicture& view, const std::string& id, const internal::Render& request,
+    const ViewStyle& style, const SeenFrom& seen_from, const std::stop_token& stop) {
   if (stop.stop_requested()) return absl::CancelledError("the render was stopped");
   NERF_RETURN_IF_ERROR(CreateFolder(request.out()));
   PictureForm form;
@@ -110,10 +109,14 @@ absl::StatusOr<internal::Rendered> WriteRenderedFiles(const ViewPicture& view,
   for (const int number : channels) {
     const auto channel = static_cast<v1::RenderChannel>(number);
     if (channel == v1::DEPTH) {
-      const std::vector<float> depths = OwnDepths(view, scale);
+      const std::vector<float> depths = OwnDepths(view, seen_from.frame.scale);
       const float far = FarOf(LargestOf(depths));
       rendered.mutable_response()->set_far(far);
       NERF_RETURN_IF_ERROR(write(channel, form.live, EncodeDepth(view, depths, far, form)));
+    } else if (channel == v1::RGBAZ) {
+      if (!form.exr) return absl::InvalidArgumentError("channels: rgbaz is of EXR alone");
+      NERF_RETURN_IF_ERROR(
+          write(channel, false, EncodeRgbaz(view, seen_from.camera, seen_from.frame, stop)));
     } else if (channel == v1::OPACITY) {
       NERF_RETURN_IF_ERROR(write(channel, form.live,
                                  EncodePicture(OpacityImage(view), form.live, form, /*xmp=*/"")));

@@ -5,20 +5,25 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/view_style.h"
+#include "engine/scene/camera.h"
+#include "engine/scene/scene.h"
 #include "engine/views/render/render_device.h"
 #include "nerf/internal/engine.pb.h"
 
 namespace nerf {
 
+// What a view was seen by: a camera of the training frame.
+struct SeenFrom {
+  Camera camera;
+  SceneFrame frame;
+};
+
 // Writes the channels that the request names, else RGB, into its folder, which is created, as files
 // named after `id`. The answer has these files, their channels, and the depth that stands for
 // white. Nothing is synced to the disk. A live frame's files are JPEGs and have depth in 8 bits.
-// After an error some files may be there, one of them cut off. scale: training units per unit of
-// the data set. Errors: also Cancelled after a stop.
-absl::StatusOr<internal::Rendered> WriteRenderedFiles(const ViewPicture& view,
-                                                      const std::string& id,
-                                                      const internal::Render& request,
-                                                      const ViewStyle& style, float scale,
-                                                      const std::stop_token& stop);
+// After an error some files may be there, one of them cut off. Errors: also Cancelled after a stop.
+absl::StatusOr<internal::Rendered> WriteRenderedFiles(
+    const ViewPicture& view, const std::string& id, const internal::Render& request,
+    const ViewStyle& style, const SeenFrom& seen_from, const std::stop_token& stop);
 
 }  // namespace nerf

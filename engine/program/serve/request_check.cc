@@ -71,7 +71,7 @@ void CheckRender(const WorkerRequest& request, Problems& problems) {
   }
   problems.Require(view.width() <= INT32_MAX, "render.view.width", "is out of range");
   problems.Require(view.height() <= INT32_MAX, "render.view.height", "is out of range");
-  problems.Add(ProblemsOfChannels(view.channels()), "render.view");
+  problems.Add(ProblemsOfChannels(view.channels(), view.format()), "render.view");
   problems.Require(v1::ImageFormat_IsValid(view.format()), "render.view.format",
                    "must be PNG, JPEG or EXR");
   ReadViewStyle("render.view.style", view.style(), &problems);
@@ -79,6 +79,9 @@ void CheckRender(const WorkerRequest& request, Problems& problems) {
     const uint32_t quality = render.live().jpeg_quality();
     problems.Require(quality >= 1 && quality <= 100, "render.live.jpeg_quality",
                      "must be 1 to 100");
+    const bool has_rgbaz = std::find(view.channels().begin(), view.channels().end(), v1::RGBAZ) !=
+                           view.channels().end();
+    problems.Require(!has_rgbaz, "render.view.channels", "a live view is a JPEG, not RGBAZ");
   }
 }
 

@@ -55,8 +55,7 @@ struct ServeLoop::RunningRender {
   std::shared_ptr<const LoadedModel> model;    // of a file, or
   std::shared_ptr<SceneRenderer> job_weights;  // of the running job
   uint32_t step = 0;
-  float scale = 1;   // of the scene
-  Camera camera;     // training frame
+  SeenFrom seen_from;
   std::string path;  // of `rendered`
   PictureSize reduced_from;
   std::vector<CaptureCamera> capture;  // training views, if they are known
@@ -315,7 +314,7 @@ absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, Scene
       NERF_ASSIGN_OR_RETURN(camera,
                             AsPanorama(camera, state.geometry.frame, *panorama, width, height));
     }
-    return render->camera = camera;
+    return render->seen_from.camera = camera;
   }
   const std::optional<PathKind> kind = ParsePathKind(PathKindWord(view.orbit().path()));
   if (!kind.has_value()) return absl::InvalidArgumentError("orbit.path: is not a known path");
@@ -328,7 +327,7 @@ absl::StatusOr<Camera> ServeLoop::CameraOfRequest(const TrainState& state, Scene
                                        !view.orbit().full_size(), panorama}));
   render->path = std::string(PathKindName(path.kind));
   render->reduced_from = path.reduced_from;
-  return render->camera = path.cameras[view.orbit().index()];
+  return render->seen_from.camera = path.cameras[view.orbit().index()];
 }
 
 absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
@@ -355,7 +354,7 @@ absl::Status ServeLoop::BeginRender(Job* job, RunningRender* render) {
   // Beyond the available memory the kernel would kill the process, and the running job with it.
   NERF_RETURN_IF_ERROR(CheckViewFits(camera.width, camera.height, AvailableMemoryBytes()));
   render->step = render->job_weights != nullptr ? job->rendered_step() : state->step;
-  render->scale = state->geometry.frame.scale;
+  render->seen_from.frame = state->geometry.frame;
   RenderOptions options = OptionsOf(*state, render->style, render->channels, camera);
   // Small views that are looked at in passing are to be cheaper than whole ones.
   if (request.has_live() || render->job_weights != nullptr)
@@ -421,9 +420,9 @@ absl::StatusOr<internal::EngineMessage> ServeLoop::WriteRendered(const RunningRe
   const ViewPicture& view = render.view;
   internal::EngineMessage message;
   message.set_id(render.id);
-  NERF_ASSIGN_OR_RETURN(
-      *message.mutable_rendered(),
-      WriteRenderedFiles(view, render.id, render.request, render.style, render.scale, render.stop));
+  NERF_ASSIGN_OR_RETURN(*message.mutable_rendered(),
+                        WriteRenderedFiles(view, render.id, render.request, render.style,
+                                           render.seen_from, render.stop));
   v1::RenderImageResponse& response = *message.mutable_rendered()->mutable_response();
   response.set_width(static_cast<uint32_t>(view.rgba.width));
   response.set_height(static_cast<uint32_t>(view.rgba.height));
@@ -433,9 +432,10 @@ absl::StatusOr<internal::EngineMessage> ServeLoop::WriteRendered(const RunningRe
   response.set_full_width(static_cast<uint32_t>(render.reduced_from.width));
   response.set_full_height(static_cast<uint32_t>(render.reduced_from.height));
   if (!render.capture.empty() && !render.style.panorama.has_value()) {
-    const std::optional<double> seen_twice = ShareSeenTwice(view, render.camera, render.capture);
+    const std::optional<double> seen_twice =
+        ShareSeenTwice(view, render.seen_from.camera, render.capture);
     if (seen_twice.has_value()) response.set_seen_twice(*seen_twice);
-    response.set_far_from_cameras(IsFarFrom(render.camera, render.capture));
+    response.set_far_from_cameras(IsFarFrom(render.seen_from.camera, render.capture));
   }
   return message;
 }

@@ -12,7 +12,7 @@ RenderOptions OptionsOf(const TrainState& state, const ViewStyle& style,
   RenderOptions options;
   options.background = style.background.value_or(BackgroundColor(state.evaluation_background));
   options.own_background = !style.background.has_value();
-  options.straight_alpha = channels.rgba;
+  options.straight_alpha = channels.HasAlpha();
   if (style.crop.has_value()) options.crop = ToTrainingFrame(*style.crop, state.geometry.frame);
   options.min_transmittance = MinTransmittance(state.config);
   options.rays_per_pixel =

@@ -15,8 +15,10 @@ namespace nerf {
 // Images to write of a rendered view.
 struct ViewChannels {
   bool rgb = false, depth = false, opacity = false;
-  bool rgba = false;  // straight alpha, in place of rgb
-  bool HasColor() const { return rgb || rgba; }
+  bool rgba = false;   // straight alpha, in place of rgb
+  bool rgbaz = false;  // the same and depth in one EXR file
+  bool HasAlpha() const { return rgba || rgbaz; }
+  bool HasColor() const { return rgb || HasAlpha(); }
 };
 
 // Depths in units of the data set. scale: training units per unit of the data set.

@@ -45,7 +45,8 @@ void PutAttribute(std::string_view name, std::string_view type, const std::strin
   out->append(value);
 }
 
-std::string ExrHeader(int width, int height, std::span<const ExrChannel> channels) {
+std::string ExrHeader(int width, int height, std::span<const ExrChannel> channels,
+                      const std::string& more_attributes) {
   std::string list, window, zeros, one, out;
   for (const ExrChannel& channel : channels) {
     list += {channel.name, '\0'};
@@ -70,6 +71,7 @@ std::string ExrHeader(int width, int height, std::span<const ExrChannel> channel
   PutAttribute("pixelAspectRatio", "float", one, &out);
   PutAttribute("screenWindowCenter", "v2f", zeros, &out);
   PutAttribute("screenWindowWidth", "float", one, &out);
+  out.append(more_attributes);
   out.push_back('\0');
   return out;
 }
@@ -112,10 +114,68 @@ std::string Zipped(const std::string& block) {
   return out;
 }
 
-}  // namespace
+std::string Floats(std::span<const float> values) {
+  std::string bytes;
+  for (const float value : values) PutExrFloat(value, &bytes);
+  return bytes;
+}
 
-absl::StatusOr<std::string> EncodeExr(int width, int height, std::span<const ExrChannel> channels,
-                                      const std::stop_token& stop) {
+std::string CameraAttributes(const ExrCamera& camera) {
+  // x and y of red, green, blue and white in sRGB, which are those of ITU-R BT.709.
+  constexpr float kChromaticities[] = {0.64f, 0.33f, 0.3f, 0.6f, 0.15f, 0.06f, 0.3127f, 0.329f};
+  std::string out;
+  PutAttribute("chromaticities", "chromaticities", Floats(kChromaticities), &out);
+  PutAttribute("worldToCamera", "m44f", Floats(camera.world_to_camera), &out);
+  if (camera.world_to_ndc.has_value())
+    PutAttribute("worldToNDC", "m44f", Floats(*camera.world_to_ndc), &out);
+  if (camera.origin == Vec3d{0, 0, 0}) return out;
+  std::string origin;
+  for (const double along : camera.origin) {
+    const auto bits = std::bit_cast<uint64_t>(along);
+    PutExr32(static_cast<uint32_t>(bits), &origin);
+    PutExr32(static_cast<uint32_t>(bits >> 32), &origin);
+  }
+  PutAttribute("worldOrigin", "v3d", origin, &out);
+  return out;
+}
+
+// The channels of a picture as EncodeExrPicture has them.
+absl::StatusOr<std::vector<std::vector<float>>> PlanesOf(const ImageU8& image) {
+  const auto n_channels = static_cast<size_t>(image.n_channels);
+  const bool is_gray = n_channels == 1;
+  if ((!is_gray && n_channels != 3 && n_channels != 4) || image.pixels.size() % n_channels != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a picture of %d channels cannot be written as EXR", image.n_channels));
+  }
+  constexpr float kFull = 255;
+  std::array<float, 256> light;
+  for (size_t i = 0; i < light.size(); ++i) light[i] = LinearLight(static_cast<float>(i) / kFull);
+  std::vector<std::vector<float>> planes(n_channels);
+  for (std::vector<float>& plane : planes) plane.reserve(image.pixels.size() / n_channels);
+  for (size_t i = 0; i < image.pixels.size(); i += n_channels) {
+    const float alpha = n_channels == 4 ? static_cast<float>(image.pixels[i + 3]) / kFull : 1;
+    for (size_t c = 0; c < n_channels; ++c) {
+      const uint8_t value = image.pixels[i + c];
+      const bool is_color = !is_gray && c < 3;
+      planes[c].push_back(is_color ? light[value] * alpha : static_cast<float>(value) / kFull);
+    }
+  }
+  return planes;
+}
+
+// In the order that files have.
+std::vector<ExrChannel> ChannelsOfPlanes(const std::vector<std::vector<float>>& planes) {
+  const std::string_view names = planes.size() == 1 ? "Y" : planes.size() == 3 ? "RGB" : "RGBA";
+  std::vector<ExrChannel> channels;
+  for (size_t c = 0; c < planes.size(); ++c) channels.push_back({names[c], true, planes[c]});
+  std::sort(channels.begin(), channels.end(),
+            [](const ExrChannel& a, const ExrChannel& b) { return a.name < b.name; });
+  return channels;
+}
+
+absl::StatusOr<std::string> EncodeWith(const std::string& more_attributes, int width, int height,
+                                       std::span<const ExrChannel> channels,
+                                       const std::stop_token& stop) {
   const bool has_size = width >= 1 && height >= 1 && !channels.empty();
   const size_t n_pixels = has_size ? static_cast<size_t>(width) * static_cast<size_t>(height) : 0;
   const bool fits = std::all_of(channels.begin(), channels.end(), [&](const ExrChannel& channel) {
@@ -125,7 +185,7 @@ absl::StatusOr<std::string> EncodeExr(int width, int height, std::span<const Exr
     return absl::InvalidArgumentError(
         absl::StrFormat("a picture of %d x %d pixels cannot be written as EXR", width, height));
   }
-  std::string out = ExrHeader(width, height, channels);
+  std::string out = ExrHeader(width, height, channels, more_attributes);
   const int n_blocks = (height + kBlockRows - 1) / kBlockRows;
   size_t entry = out.size();
   out.append(static_cast<size_t>(n_blocks) * sizeof(uint64_t), '\0');  // places of the blocks
@@ -145,38 +205,31 @@ absl::StatusOr<std::string> EncodeExr(int width, int height, std::span<const Exr
   return out;
 }
 
+}  // namespace
+
+absl::StatusOr<std::string> EncodeExr(int width, int height, std::span<const ExrChannel> channels,
+                                      const std::stop_token& stop) {
+  return EncodeWith("", width, height, channels, stop);
+}
+
 absl::StatusOr<std::string> EncodeExrPicture(const ImageU8& image, const std::stop_token& stop) {
-  const auto n_channels = static_cast<size_t>(image.n_channels);
-  const bool is_gray = n_channels == 1;
-  const std::string_view names = is_gray ? "Y" : n_channels == 3 ? "RGB" : "RGBA";
-  if (names.size() != n_channels || image.pixels.size() % n_channels != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("a picture of %d channels cannot be written as EXR", image.n_channels));
-  }
-  constexpr float kFull = 255;
-  std::array<float, 256> light;
-  for (size_t i = 0; i < light.size(); ++i) light[i] = LinearLight(static_cast<float>(i) / kFull);
-  std::vector<std::vector<float>> planes(n_channels);
-  for (std::vector<float>& plane : planes) plane.reserve(image.pixels.size() / n_channels);
-  for (size_t i = 0; i < image.pixels.size(); i += n_channels) {
-    const float alpha = n_channels == 4 ? static_cast<float>(image.pixels[i + 3]) / kFull : 1;
-    for (size_t c = 0; c < n_channels; ++c) {
-      const uint8_t value = image.pixels[i + c];
-      const bool is_color = !is_gray && c < 3;
-      planes[c].push_back(is_color ? light[value] * alpha : static_cast<float>(value) / kFull);
-    }
-  }
-  std::vector<ExrChannel> channels;
-  for (size_t c = 0; c < n_channels; ++c) channels.push_back({names[c], true, planes[c]});
-  std::sort(channels.begin(), channels.end(),
-            [](const ExrChannel& a, const ExrChannel& b) { return a.name < b.name; });
-  return EncodeExr(image.width, image.height, channels, stop);
+  NERF_ASSIGN_OR_RETURN(const auto planes, PlanesOf(image));
+  return EncodeExr(image.width, image.height, ChannelsOfPlanes(planes), stop);
 }
 
 absl::StatusOr<std::string> EncodeExrDepth(int width, int height, const std::vector<float>& depths,
                                            const std::stop_token& stop) {
   const ExrChannel channel{'Z', false, depths};
   return EncodeExr(width, height, {&channel, 1}, stop);
+}
+
+absl::StatusOr<std::string> EncodeExrView(const ImageU8& rgba, const std::vector<float>& depths,
+                                          const ExrCamera& camera, const std::stop_token& stop) {
+  if (rgba.n_channels != 4) return absl::InvalidArgumentError("RGBAZ needs a picture with alpha");
+  NERF_ASSIGN_OR_RETURN(const auto planes, PlanesOf(rgba));
+  std::vector<ExrChannel> channels = ChannelsOfPlanes(planes);
+  channels.push_back({'Z', false, depths});
+  return EncodeWith(CameraAttributes(camera), rgba.width, rgba.height, channels, stop);
 }
 
 }  // namespace nerf

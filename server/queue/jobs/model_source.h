@@ -14,6 +14,7 @@ namespace nerf {
 
 // Feature of a worker (WorkerHello) that renders with styles: alpha, backgrounds, boxes, panoramas.
 inline constexpr std::string_view kStyleFeature = "style";
+inline constexpr std::string_view kRgbazFeature = "style-2";  // RGBAZ, too
 
 // The capability of doing such work on models of `method`: "render/ngp". With a feature that its
 // workers need besides: "render+style/ngp".

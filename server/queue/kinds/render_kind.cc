@@ -53,7 +53,9 @@ class RenderPolicy : public KindPolicy {
     if (capability == kMovieCapability || capability == kStyledMovieCapability) {
       message = "no connected worker has ffmpeg for the movie";
     }
-    if (job.model.feature() == kStyleFeature) {
+    if (job.model.feature() == kRgbazFeature) {
+      message += " as RGBAZ; older versions do not";
+    } else if (job.model.feature() == kStyleFeature) {
       message += " with alpha, a background, a box or a panorama or as EXR; older versions do not";
     }
     return message;

@@ -43,7 +43,7 @@ std::vector<std::string> WorkerDescription::Capabilities() const {
         if (Has(feature)) capabilities.push_back(ModelCapability(work, feature, method));
       }
     };
-    add(kRenderFeature, {kStyleFeature});
+    add(kRenderFeature, {kStyleFeature, kRgbazFeature});
     add(kExportFeature, {kMoreExportsFeature, kPathExportsFeature, kBakedExportsFeature,
                          kSplatFilesFeature, kNanoVdbFeature});
     if (Has(kExtendFeature)) capabilities.push_back(fmt::format("{}{}", kExtendPrefix, method));

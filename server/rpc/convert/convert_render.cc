@@ -94,8 +94,10 @@ absl::Status ParseRender(const v1::CreateJobRequest& request, RequestCheck& chec
   NERF_RETURN_IF_ERROR(check.Result());
   spec->render = WithDefaults(render);
   const v1::ViewStyle& style = spec->render.style();
-  if (!style.has_crop() && !style.whole()) spec->model.crop_feature = kStyleFeature;
   spec->model.feature = FeatureOfViews(style, spec->render.channels(), FormatOf(spec->render));
+  if (!style.has_crop() && !style.whole()) {
+    spec->model.crop_feature = spec->model.feature.empty() ? kStyleFeature : spec->model.feature;
+  }
   return absl::OkStatus();
 }
 

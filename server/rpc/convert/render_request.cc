@@ -96,6 +96,8 @@ void CheckSourceName(const v1::RenderImageRequest& request, RequestCheck& check)
 std::string_view FeatureOfViews(const v1::ViewStyle& style,
                                 const google::protobuf::RepeatedField<int>& channels,
                                 v1::ImageFormat format) {
+  if (std::find(channels.begin(), channels.end(), v1::RGBAZ) != channels.end())
+    return kRgbazFeature;
   const bool has_alpha = std::find(channels.begin(), channels.end(), v1::RGBA) != channels.end();
   const bool has_style = !style.background().empty() || style.has_crop() || style.has_panorama();
   return has_alpha || has_style || format == v1::EXR ? kStyleFeature : "";

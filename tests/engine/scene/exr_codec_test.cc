@@ -42,6 +42,11 @@ class ExrReader {
         at_ += 8;
         width = static_cast<int>(Number(4)) + 1;
         height = static_cast<int>(Number(4)) + 1;
+      } else if (name == "chromaticities" || name.starts_with("world")) {
+        for (size_t from = at_; from < end; from += 4) {
+          attributes[name].push_back(
+              std::bit_cast<float>(static_cast<uint32_t>(NumberIn(bytes_, from, 4))));
+        }
       } else if (name == "compression" && Number(1) != 3) {
         return {};
       }
@@ -72,6 +77,7 @@ class ExrReader {
   }
 
   int width = 0, height = 0;
+  std::map<std::string, std::vector<float>> attributes;  // of a view
 
  private:
   static uint64_t NumberIn(const std::string& bytes, size_t at, int size) {
@@ -143,6 +149,34 @@ TEST(ExrCodecTest, ColorsAreLinearLightTimesAlpha) {
   EXPECT_EQ(ExrReader(*EncodeExrPicture(MakeImage(37, 21, 3))).Read().size(), 3u);
 }
 
+TEST(ExrCodecTest, ViewsHaveColorsDepthsAndTheirCamera) {
+  const ImageU8 image{2, 1, 4, {255, 188, 0, 255, 255, 10, 128, 51}};
+  ExrCamera camera;
+  for (size_t i = 0; i < 16; ++i) camera.world_to_camera[i] = 0.25f * static_cast<float>(i);
+  const auto bytes = EncodeExrView(image, {1.5f, 2e9f}, camera);
+  ASSERT_THAT(bytes, IsOk());
+  ExrReader reader(*bytes);
+  auto planes = reader.Read();
+  EXPECT_EQ(planes["Z"], (std::vector<float>{1.5f, 2e9f}));
+  planes.erase("Z");
+  EXPECT_EQ(planes, ExrReader(*EncodeExrPicture(image)).Read()) << "colors times alpha";
+  EXPECT_EQ(reader.attributes["worldToCamera"],
+            std::vector<float>(camera.world_to_camera.begin(), camera.world_to_camera.end()));
+  ASSERT_EQ(reader.attributes["chromaticities"].size(), 8u);
+  EXPECT_EQ(reader.attributes["chromaticities"][6], 0.3127f) << "of white";
+  EXPECT_FALSE(reader.attributes.contains("worldToNDC"));
+  EXPECT_FALSE(reader.attributes.contains("worldOrigin"));
+
+  camera.world_to_ndc = camera.world_to_camera;
+  camera.origin = {5e5, 0, 0};
+  const auto far_away = EncodeExrView(image, {1, 2}, camera);
+  ASSERT_THAT(far_away, IsOk());
+  ExrReader other(*far_away);
+  other.Read();
+  EXPECT_EQ(other.attributes["worldToNDC"], other.attributes["worldToCamera"]);
+  EXPECT_EQ(other.attributes["worldOrigin"].size(), 6u) << "three doubles";
+}
+
 TEST(ExrCodecTest, WrongPicturesAreRefusedAndAStopEndsIt) {
   const auto is_refused = [](const absl::StatusOr<std::string>& bytes) {
     return absl::IsInvalidArgument(bytes.status());
@@ -151,6 +185,8 @@ TEST(ExrCodecTest, WrongPicturesAreRefusedAndAStopEndsIt) {
   EXPECT_TRUE(is_refused(EncodeExrDepth(0, 0, {})));
   EXPECT_TRUE(is_refused(EncodeExrDepth(-1, -1, {1})));
   EXPECT_TRUE(is_refused(EncodeExrPicture({1, 1, 2, {1, 2}})));
+  EXPECT_TRUE(is_refused(EncodeExrView({1, 1, 3, {1, 2, 3}}, {1}, {}))) << "without alpha";
+  EXPECT_TRUE(is_refused(EncodeExrView({1, 1, 4, {1, 2, 3, 4}}, {}, {}))) << "without depth";
   EXPECT_TRUE(is_refused(EncodeExrPicture({2, 2, 3, {1, 2, 3}})));
   EXPECT_TRUE(is_refused(EncodeExrPicture({1, 1, 3, {1, 2}})));
   std::stop_source stop;

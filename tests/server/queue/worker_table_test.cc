@@ -143,13 +143,14 @@ TEST(WorkerDescriptionTest, WithFeaturesAndWithoutMethodsItTrainsEveryMethod) {
 TEST(WorkerDescriptionTest, WhatOlderWorkersLackIsOfferedOnlyWhereItIsAnnounced) {
   const std::vector<std::string> newer = {
       "render+style/ngp",    "export+export-2/ngp",    "export+export-3/ngp", "export+export-4/ngp",
-      "export+export-5/ngp", "export+export-nvdb/ngp", "ffmpeg+style"};
+      "export+export-5/ngp", "export+export-nvdb/ngp", "ffmpeg+style",        "render+style-2/ngp"};
   WorkerDescription worker;
   const auto offers = [&](const std::string& capability) {
     return OffersCapability(worker.Capabilities(), capability);
   };
   for (const std::string& capability : newer) EXPECT_FALSE(offers(capability)) << capability;
-  worker.features = {"style", "export-2", "export-3", "export-4", "export-5", "export-nvdb"};
+  worker.features = {"style",    "style-2",  "export-2",   "export-3",
+                     "export-4", "export-5", "export-nvdb"};
   for (const std::string& capability : newer) EXPECT_FALSE(offers(capability)) << capability;
   worker.methods = {"ngp"};
   worker.features = {"render", "export", "ffmpeg"};
@@ -158,7 +159,7 @@ TEST(WorkerDescriptionTest, WhatOlderWorkersLackIsOfferedOnlyWhereItIsAnnounced)
   worker.features = {"render", "export", "ffmpeg", "style", "export-2"};
   EXPECT_TRUE(offers("export+export-2/ngp") && !offers("export+export-3/ngp"));
   worker.features.insert(worker.features.end(),
-                         {"export-3", "export-4", "export-5", "export-nvdb"});
+                         {"export-3", "export-4", "export-5", "export-nvdb", "style-2"});
   for (const std::string& capability : newer) EXPECT_TRUE(offers(capability)) << capability;
   EXPECT_TRUE(offers("render/ngp") && offers("export/ngp") && offers("ffmpeg"));
   EXPECT_FALSE(offers("render+style/mlp"));

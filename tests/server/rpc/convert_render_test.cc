@@ -127,6 +127,11 @@ TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
   const auto spec = FromProto(request);
   ASSERT_THAT(spec, IsOk());
   EXPECT_EQ(spec->model.feature, "style");
+  render.set_channels(0, v1::RGBAZ);
+  const auto rgbaz = FromProto(request);
+  ASSERT_THAT(rgbaz, IsOk());
+  EXPECT_EQ(rgbaz->model.feature, "style-2");
+  EXPECT_EQ(rgbaz->model.crop_feature, "style-2") << "also with a kept box";
   const LeaseGrant grant = GrantOf(*spec, 0);
   EXPECT_EQ(ToProto(grant).frames().frames(3).view().format(), v1::EXR);
   EXPECT_EQ(ToProto(grant.job, false).render().format(), v1::EXR);

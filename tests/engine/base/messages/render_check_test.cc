@@ -74,6 +74,12 @@ TEST(RenderCheckTest, JobIsCheckedFieldByField) {
       {"fps", [](auto& spec) { spec.set_fps(241); }},
       {"channels[1]", [](auto& spec) { spec.add_channels(v1::RGB), spec.add_channels(v1::RGB); }},
       {"channels", [](auto& spec) { spec.add_channels(v1::RGB), spec.add_channels(v1::RGBA); }},
+      {"channels[0]", [](auto& spec) { spec.add_channels(v1::RGBAZ); }},
+      {"channels",
+       [](auto& spec) {
+         spec.set_movie(false), spec.set_images(true), spec.set_format(v1::EXR);
+         spec.add_channels(v1::RGBAZ), spec.add_channels(v1::RGBA);
+       }},
       {"style.background", [](auto& spec) { spec.mutable_style()->add_background(1); }},
       {"images", [](auto& spec) { spec.set_movie(false); }},
       {"movie", [](auto& spec) { spec.set_format(v1::EXR); }},
@@ -89,10 +95,12 @@ TEST(RenderCheckTest, JobIsCheckedFieldByField) {
 TEST(RenderCheckTest, ChannelsAreReadAndOthersRefused) {
   EXPECT_THAT(ParseChannels("depth,rgb"), IsOkAndHolds(ElementsAre(v1::DEPTH, v1::RGB)));
   EXPECT_THAT(ParseChannels("rgba"), IsOkAndHolds(ElementsAre(v1::RGBA)));
+  EXPECT_THAT(ParseChannels("rgbaz,depth"), IsOkAndHolds(ElementsAre(v1::RGBAZ, v1::DEPTH)));
   const std::pair<const char*, const char*> wrong[] = {{"normals", "'normals' is not one of"},
                                                        {"", "is not one of"},
                                                        {"rgb,", "is not one of"},
                                                        {"rgb,rgba", "in place of rgb"},
+                                                       {"rgbaz,rgba", "in place of rgb and rgba"},
                                                        {"depth,depth", "twice"}};
   for (const auto& [text, said] : wrong)
     EXPECT_THAT(ParseChannels(text), StatusIs(absl::StatusCode::kInvalidArgument, said)) << text;

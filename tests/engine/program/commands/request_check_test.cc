@@ -195,7 +195,7 @@ TEST(RequestCheckTest, WhatAViewIsLikeIsInItsRange) {
             Fields{"render.view.width"});
   EXPECT_EQ(WrongInView([](auto& view) { view.set_height(2'147'483'648); }),
             Fields{"render.view.height"});
-  for (const int channel : {-1, 0, 5, 77, INT32_MAX}) {
+  for (const int channel : {-1, 0, 6, 77, INT32_MAX}) {
     EXPECT_EQ(WrongInView([&](auto& view) {
                 view.add_channels(v1::RGB);
                 view.add_channels(static_cast<v1::RenderChannel>(channel));
@@ -208,6 +208,23 @@ TEST(RequestCheckTest, WhatAViewIsLikeIsInItsRange) {
                 view.add_channels(channel);
             }),
             Fields{"render.view.channels"});
+  EXPECT_EQ(WrongInView([](auto& view) { view.add_channels(v1::RGBAZ); }),
+            Fields{"render.view.channels[0]"});
+  EXPECT_EQ(WrongInView([](auto& view) {
+              view.add_channels(v1::RGBAZ);
+              view.set_format(v1::EXR);
+            }),
+            Fields());
+  WorkerRequest live;
+  live.set_id("1");
+  live.mutable_render()->set_file("f");
+  live.mutable_render()->set_out("o");
+  live.mutable_render()->mutable_live()->set_jpeg_quality(80);
+  live.mutable_render()->mutable_view()->mutable_orbit()->set_count(1);
+  live.mutable_render()->mutable_view()->set_format(v1::EXR);
+  EXPECT_THAT(CheckRequest(live), IsOk());
+  live.mutable_render()->mutable_view()->add_channels(v1::RGBAZ);
+  EXPECT_THAT(CheckRequest(live), StatusIs(absl::StatusCode::kInvalidArgument, "JPEG"));
   for (const auto format : {v1::IMAGE_FORMAT_UNSPECIFIED, v1::PNG, v1::JPEG, v1::EXR})
     EXPECT_EQ(WrongInView([&](auto& view) { view.set_format(format); }), Fields());
   EXPECT_EQ(WrongInView([](auto& view) { view.set_format(static_cast<v1::ImageFormat>(4)); }),

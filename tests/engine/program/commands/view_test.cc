@@ -1,11 +1,14 @@
-// Tests of view_request.h and view_writer.h.
+// Tests of view_request.h, view_writer.h and rgbaz_file.h.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "engine/program/bench/synthetic_scene.h"
+#include "engine/program/written_views/rgbaz_file.h"
 #include "engine/program/written_views/view_request.h"
 #include "engine/program/written_views/view_writer.h"
+#include "engine/scene/cameras/camera_file.h"
+#include "engine/scene/pose.h"
 #include "engine/views/depth_colors.h"
 #include "tests/testing/status_matchers.h"
 
@@ -92,6 +95,50 @@ TEST(ViewWriterTest, DepthIsDividedByTheScaleAndByFar) {
   EXPECT_EQ(own, (std::vector<float>{0, 2, 4}));
   EXPECT_EQ(DepthToGray(own, 4), (std::vector<uint16_t>{0, 32768, 65535}));
   EXPECT_EQ(OpacityImage(view).pixels, (std::vector<uint8_t>{0, 128, 255}));
+}
+
+// A row vector times a matrix, divided by w.
+Vec3 Transformed(const Vec3& point, const ExrMatrix& matrix) {
+  float row[4];
+  for (size_t j = 0; j < 4; ++j) {
+    row[j] =
+        point.x * matrix[j] + point.y * matrix[4 + j] + point.z * matrix[8 + j] + matrix[12 + j];
+  }
+  return Vec3{row[0], row[1], row[2]} * (1 / row[3]);
+}
+
+TEST(RgbazFileTest, HeaderProjectsPointsOfTheDataSetToTheirPixels) {
+  Camera own;
+  own.width = 40, own.height = 20;
+  own.fl_x = 50, own.fl_y = 60;
+  own.cx = 18, own.cy = 11;
+  // Looks along +x, up is +z.
+  own.camera_to_world = {{{0, 0, -1, 2}, {-1, 0, 0, 3}, {0, 1, 0, 4}}};
+  Similarity half;
+  half.scale = 0.5;
+  half.translation = {1, 2, 3};
+  SceneFrame frame = ToSceneFrame(half);
+  frame.origin = {500000, 0, 0};
+  const Camera camera = ToTrainingFrame(own, frame);
+  const ExrCamera seen = ExrCameraOf(camera, frame);
+  EXPECT_EQ(seen.origin, frame.origin);
+  const Vec3 point{12, 3.5f, 3};  // 10 ahead, 0.5 to the left, 1 below
+  const Vec3 in_camera = Transformed(point, seen.world_to_camera);
+  EXPECT_NEAR(in_camera.x, -0.5f, 1e-5);
+  EXPECT_NEAR(in_camera.y, -1, 1e-5);
+  EXPECT_NEAR(in_camera.z, 10, 1e-5);
+  ASSERT_TRUE(seen.world_to_ndc.has_value());
+  const Vec3 ndc = Transformed(point, *seen.world_to_ndc);
+  EXPECT_NEAR(ndc.x * 40, 18 - 50 * 0.05f, 1e-4);
+  EXPECT_NEAR(ndc.y * 20, 11 + 60 * 0.1f, 1e-4);
+
+  Camera other = camera;
+  other.lens = LensModel::kOpenCv;
+  EXPECT_TRUE(ExrCameraOf(other, frame).world_to_ndc.has_value());
+  other.k1 = 0.1f;
+  EXPECT_FALSE(ExrCameraOf(other, frame).world_to_ndc.has_value()) << "no matrix can say it";
+  other.lens = LensModel::kEquirectangular;
+  EXPECT_FALSE(ExrCameraOf(other, frame).world_to_ndc.has_value());
 }
 
 }  // namespace
