@@ -170,8 +170,8 @@ class Reader:
                         found.get('complete') == 1 and
                         len(found) == 3 + len(names) + ('ahead' in found) and
                         np.allclose(found.get('ahead', [9, 9]), 0.5) == (len(names) == 5) and
-                        all(found[name][0] >= 0 and 0 < found[name][1] <= (far if name == 'Z' else 1)
-                            for name in names))
+                        all(found[name][0] >= 0 and
+                            0 < found[name][1] <= (far if name == 'Z' else 1) for name in names))
 
     def views(self, folder, n):
         """A data set as nerfstudio's readers take it: depths times 0.001 are in its unit."""

@@ -235,7 +235,7 @@ class RenderRun {
     if (video_ != nullptr && video_status_.ok()) video_status_ = video_->Add(colors, stop_);
     if (channels_.rgbaz) {
       NERF_ASSIGN_OR_RETURN(const std::string bytes,
-                            EncodeRgbaz(view, wanted.camera, frame, stop_));
+                            EncodeRgbaz(view, {wanted.camera, frame}, stop_));
       NERF_RETURN_IF_ERROR(WriteFileAtomically(ColorFile(wanted), bytes));
     } else if (channels_.HasColor()) {
       NERF_RETURN_IF_ERROR(writer->Add(ColorFile(wanted), std::move(colors),

@@ -11,7 +11,6 @@
 #include "common/messages/render_channel.h"
 #include "common/status_macros.h"
 #include "engine/program/session/training_session.h"
-#include "engine/program/written_views/rgbaz_file.h"
 #include "engine/program/written_views/view_style.h"
 #include "engine/program/written_views/view_writer.h"
 #include "engine/scene/pictures/exr_codec.h"
@@ -115,8 +114,7 @@ absl::StatusOr<internal::Rendered> WriteRenderedFiles(
       NERF_RETURN_IF_ERROR(write(channel, form.live, EncodeDepth(view, depths, far, form)));
     } else if (channel == v1::RGBAZ) {
       if (!form.exr) return absl::InvalidArgumentError("channels: rgbaz is of EXR alone");
-      NERF_RETURN_IF_ERROR(
-          write(channel, false, EncodeRgbaz(view, seen_from.camera, seen_from.frame, stop)));
+      NERF_RETURN_IF_ERROR(write(channel, false, EncodeRgbaz(view, seen_from, stop)));
     } else if (channel == v1::OPACITY) {
       NERF_RETURN_IF_ERROR(write(channel, form.live,
                                  EncodePicture(OpacityImage(view), form.live, form, /*xmp=*/"")));

@@ -5,18 +5,11 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/view_style.h"
-#include "engine/scene/camera.h"
-#include "engine/scene/scene.h"
+#include "engine/program/written_views/rgbaz_file.h"
 #include "engine/views/render/render_device.h"
 #include "nerf/internal/engine.pb.h"
 
 namespace nerf {
-
-// What a view was seen by: a camera of the training frame.
-struct SeenFrom {
-  Camera camera;
-  SceneFrame frame;
-};
 
 // Writes the channels that the request names, else RGB, into its folder, which is created, as files
 // named after `id`. The answer has these files, their channels, and the depth that stands for

@@ -54,20 +54,23 @@ Matrix CameraToNdc(const Camera& camera) {
 
 }  // namespace
 
-ExrCamera ExrCameraOf(const Camera& camera, const SceneFrame& frame) {
-  const Matrix to_camera = WorldToCamera(ToPose(ToOwnFrame(camera, frame).camera_to_world));
-  ExrCamera result{.world_to_camera = ToExrMatrix(to_camera), .origin = frame.origin};
-  const bool is_distorted = camera.k1 != 0 || camera.k2 != 0 || camera.k3 != 0 || camera.p1 != 0 ||
-                            camera.p2 != 0 || camera.k4 != 0 || camera.k5 != 0 || camera.k6 != 0;
-  if (camera.lens == LensModel::kPinhole || (camera.lens == LensModel::kOpenCv && !is_distorted)) {
-    result.world_to_ndc = ToExrMatrix(Product(to_camera, CameraToNdc(camera)));
-  }
+ExrCamera ExrCameraOf(const SeenFrom& seen_from) {
+  const Camera own = ToOwnFrame(seen_from.camera, seen_from.frame);
+  const Matrix to_camera = WorldToCamera(ToPose(own.camera_to_world));
+  ExrCamera result;
+  result.world_to_camera = ToExrMatrix(to_camera);
+  result.origin = seen_from.frame.origin;
+  const bool is_distorted = own.k1 != 0 || own.k2 != 0 || own.k3 != 0 || own.p1 != 0 ||
+                            own.p2 != 0 || own.k4 != 0 || own.k5 != 0 || own.k6 != 0;
+  if (own.lens == LensModel::kPinhole || (own.lens == LensModel::kOpenCv && !is_distorted))
+    result.world_to_ndc = ToExrMatrix(Product(to_camera, CameraToNdc(own)));
   return result;
 }
 
-absl::StatusOr<std::string> EncodeRgbaz(const ViewPicture& view, const Camera& camera,
-                                        const SceneFrame& frame, const std::stop_token& stop) {
-  return EncodeExrView(view.rgba, OwnDepths(view, frame.scale), ExrCameraOf(camera, frame), stop);
+absl::StatusOr<std::string> EncodeRgbaz(const ViewPicture& view, const SeenFrom& seen_from,
+                                        const std::stop_token& stop) {
+  return EncodeExrView(view.rgba, OwnDepths(view, seen_from.frame.scale), ExrCameraOf(seen_from),
+                       stop);
 }
 
 }  // namespace nerf

@@ -132,6 +132,7 @@ TEST(ConvertRenderTest, FramesAreExrIfAskedForAndGoToWorkersThatKnowIt) {
   ASSERT_THAT(rgbaz, IsOk());
   EXPECT_EQ(rgbaz->model.feature, "style-2");
   EXPECT_EQ(rgbaz->model.crop_feature, "style-2") << "also with a kept box";
+  render.set_channels(0, v1::RGB);
   const LeaseGrant grant = GrantOf(*spec, 0);
   EXPECT_EQ(ToProto(grant).frames().frames(3).view().format(), v1::EXR);
   EXPECT_EQ(ToProto(grant.job, false).render().format(), v1::EXR);

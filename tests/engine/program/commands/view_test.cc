@@ -120,7 +120,7 @@ TEST(RgbazFileTest, HeaderProjectsPointsOfTheDataSetToTheirPixels) {
   SceneFrame frame = ToSceneFrame(half);
   frame.origin = {500000, 0, 0};
   const Camera camera = ToTrainingFrame(own, frame);
-  const ExrCamera seen = ExrCameraOf(camera, frame);
+  const ExrCamera seen = ExrCameraOf({camera, frame});
   EXPECT_EQ(seen.origin, frame.origin);
   const Vec3 point{12, 3.5f, 3};  // 10 ahead, 0.5 to the left, 1 below
   const Vec3 in_camera = Transformed(point, seen.world_to_camera);
@@ -134,11 +134,11 @@ TEST(RgbazFileTest, HeaderProjectsPointsOfTheDataSetToTheirPixels) {
 
   Camera other = camera;
   other.lens = LensModel::kOpenCv;
-  EXPECT_TRUE(ExrCameraOf(other, frame).world_to_ndc.has_value());
+  EXPECT_TRUE(ExrCameraOf({other, frame}).world_to_ndc.has_value());
   other.k1 = 0.1f;
-  EXPECT_FALSE(ExrCameraOf(other, frame).world_to_ndc.has_value()) << "no matrix can say it";
+  EXPECT_FALSE(ExrCameraOf({other, frame}).world_to_ndc.has_value()) << "no matrix can say it";
   other.lens = LensModel::kEquirectangular;
-  EXPECT_FALSE(ExrCameraOf(other, frame).world_to_ndc.has_value());
+  EXPECT_FALSE(ExrCameraOf({other, frame}).world_to_ndc.has_value());
 }
 
 }  // namespace
