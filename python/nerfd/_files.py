@@ -7,6 +7,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import re
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from . import _pictures, types
@@ -18,6 +19,7 @@ from .errors import Error, JobFailed
 
 ExportSpec, RenderSpec = export_job_pb2.ExportSpec, render_job_pb2.RenderSpec
 Crop = Union[Sequence[float], str, None]
+Color = Union[Sequence[float], str, None]
 
 _FORMATS = {".html": "viewer", ".ply": "ply", ".glb": "glb", ".vdb": "vdb", ".nvdb": "nvdb",
             ".spz": "spz", ".sog": "sog", ".zip": "views"}
@@ -25,6 +27,9 @@ _SPLATS = {".spz": "spz", ".sog": "sog", ".glb": "splats-glb"}  # files of forma
 _MOVIE_ENDINGS = (".mp4", ".webm")
 _KEYFRAME_FOV = 50.0  # of a c2w, as nerfctl reads keyframes without one
 _DEFAULT_FRAMES = 120
+_COLORS = {"white": [1.0, 1.0, 1.0], "black": [0.0, 0.0, 0.0]}
+_PANORAMA_ASPECTS = {"none": 2, "top-bottom": 1, "left-right": 4}  # width by height, of both eyes
+_PANORAMA_HEIGHT = 1024  # of an eye, by default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +58,16 @@ class FilmOptions:
     cameras: Optional[Sequence[Any]]
     frames: Optional[int]
     loop: bool
-    width: int
-    height: int
+    width: Optional[int]
+    height: Optional[int]
     fps: float
     channels: Union[str, Sequence[str]]
     format: str
     crop: Crop
+    background: Color = None
+    panorama: bool = False
+    stereo: str = "none"
+    eye_distance: float = 0.0
 
 
 def _value(field: str, word: Any, enum: Any, start: str = "", only: Sequence[str] = ()) -> Any:
@@ -104,6 +113,60 @@ def _set_crop(message: Any, box: str, crop: Crop) -> None:
                          f"x, y, z, w), or 'none', not {crop!r}")
     getattr(message, box).CopyFrom(
         common_pb2.CropBox(center=numbers[:3], size=numbers[3:6], turn=numbers[6:]))
+
+
+def _color(color: Color) -> List[float]:
+    """Red, green and blue, 0 to 1; none for None. Raises ValueError."""
+    if color is None:
+        return []
+    if isinstance(color, str):
+        if color in _COLORS:
+            return _COLORS[color]
+        if re.fullmatch("#[0-9a-fA-F]{6}", color):
+            return [int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    else:
+        try:
+            numbers = [float(each) for each in color]
+        except (TypeError, ValueError):
+            numbers = []
+        if len(numbers) == 3 and all(0 <= each <= 1 for each in numbers):
+            return numbers
+    raise ValueError("background: must be white, black, #rrggbb or 3 numbers from 0 to 1, not "
+                     f"{color!r}")
+
+
+def _set_style(style: Any, options: FilmOptions) -> None:
+    color = _color(options.background)
+    if color:
+        style.background.extend(color)
+    _set_crop(style, "crop", options.crop)
+    if options.stereo not in _PANORAMA_ASPECTS:
+        raise ValueError(f"stereo: must be one of {', '.join(_PANORAMA_ASPECTS)}, not "
+                         f"{options.stereo!r}")
+    has_eyes = options.stereo != "none"
+    if not options.panorama:
+        if has_eyes or options.eye_distance:
+            raise ValueError("stereo, eye_distance: are of panorama=True")
+        return
+    if has_eyes != (options.eye_distance > 0):
+        raise ValueError("eye_distance: must be above 0 with stereo, else 0")
+    if has_eyes:
+        style.panorama.stereo = _value("stereo", options.stereo,
+                                       render_service_pb2.Panorama.Stereo)
+    style.panorama.eye_distance = options.eye_distance
+    style.panorama.SetInParent()
+
+
+def _film_size(options: FilmOptions) -> Tuple[int, int]:
+    """In pixels: of a panorama what is not given follows from its shape."""
+    width, height = options.width, options.height
+    if not options.panorama:
+        return 640 if width is None else width, 480 if height is None else height
+    aspect = _PANORAMA_ASPECTS[options.stereo]
+    if height is None:
+        eyes = 2 if options.stereo == "top-bottom" else 1
+        height = _PANORAMA_HEIGHT * eyes if width is None else width // aspect
+    return height * aspect if width is None else width, height
 
 
 def _set_frames(path: Any, frames: Optional[int]) -> None:
@@ -173,14 +236,15 @@ def film_request(source: str, path: Any, options: FilmOptions) -> Any:
     request = _request(source)
     spec = request.job.render
     _set_source(spec, source)
-    set_numbers(spec, {name: getattr(options, name) for name in ("width", "height", "fps")})
+    _set_style(spec.style, options)
+    width, height = _film_size(options)
+    set_numbers(spec, {"width": width, "height": height, "fps": options.fps})
     spec.channels.extend(_value("channels", each, render_service_pb2.RenderChannel)
                          for each in channels)
     spec.format = _value("format", options.format, render_service_pb2.ImageFormat,
                          only=("png", "exr"))
     if "rgbaz" in channels and options.format != "exr":
         raise ValueError("channels: rgbaz needs format='exr'")
-    _set_crop(spec.style, "crop", options.crop)
     spec.images = target.is_dir()
     spec.movie = not spec.images
     ending = ".webm" if channels[:1] == ["rgba"] else ".mp4"
@@ -192,7 +256,7 @@ def film_request(source: str, path: Any, options: FilmOptions) -> Any:
         if options.frames is not None:
             raise ValueError("frames: cameras have one each")
         spec.path.cameras.cameras.extend(
-            _pictures.camera(pose, options.width, options.height, None, None, None, None, None)
+            _pictures.camera(pose, width, height, None, None, None, None, None)
             for pose in options.cameras)
     elif options.keyframes is not None:
         _set_keyframes(spec.path, options.keyframes, options.frames, options.loop)

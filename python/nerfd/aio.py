@@ -19,7 +19,7 @@ import grpc.aio
 import numpy as np
 
 from . import _files, _flows, _pictures, _scenes, _steps, access
-from ._files import Crop, ignore
+from ._files import Color, Crop, ignore
 from ._proto.nerf.v1 import job_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
@@ -202,13 +202,17 @@ class _Rendered(Resource):
     async def film(self, path: Folder, *, along: Optional[str] = None,
                    keyframes: Optional[Sequence[Any]] = None,
                    cameras: Optional[Sequence[Any]] = None, frames: Optional[int] = None,
-                   loop: bool = False, width: int = 640, height: int = 480, fps: float = 30.0,
+                   loop: bool = False, width: Optional[int] = None,
+                   height: Optional[int] = None, fps: float = 30.0,
                    channels: Union[str, Sequence[str]] = "rgb", format: str = "png",
-                   crop: Crop = None, watch: Callable[[Progress], Any] = ignore,
+                   crop: Crop = None, background: Color = None, panorama: bool = False,
+                   stereo: str = "none", eye_distance: float = 0.0,
+                   watch: Callable[[Progress], Any] = ignore,
                    patience: float = 300.0) -> pathlib.Path:
         """As nerfd.Model.film."""
         options = _files.FilmOptions(along, keyframes, cameras, frames, loop, width, height, fps,
-                                     channels, format, crop)
+                                     channels, format, crop, background, panorama, stereo,
+                                     eye_distance)
         request = _files.film_request(self.name, path, options)
         job = Job(self._client, (await self._client._run(_files.create(request))).name)
         return await job.fetch(path, watch=watch, patience=patience)

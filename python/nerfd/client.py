@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 
 from . import _files, _flows, _pictures, _scenes, _steps, access
-from ._files import Crop, ignore
+from ._files import Color, Crop, ignore
 from ._proto.nerf.v1 import job_service_pb2_grpc
 from ._shared import ClientBase, Resource, may_repeat, name_of, pauses, source_of
 from .errors import Error, from_rpc
@@ -253,10 +253,11 @@ class _Rendered(Resource):
 
     def film(self, path: Folder, *, along: Optional[str] = None,
              keyframes: Optional[Sequence[Any]] = None, cameras: Optional[Sequence[Any]] = None,
-             frames: Optional[int] = None, loop: bool = False, width: int = 640,
-             height: int = 480, fps: float = 30.0, channels: Union[str, Sequence[str]] = "rgb",
-             format: str = "png", crop: Crop = None,
-             watch: Callable[[Progress], Any] = ignore,
+             frames: Optional[int] = None, loop: bool = False, width: Optional[int] = None,
+             height: Optional[int] = None, fps: float = 30.0,
+             channels: Union[str, Sequence[str]] = "rgb", format: str = "png", crop: Crop = None,
+             background: Color = None, panorama: bool = False, stereo: str = "none",
+             eye_distance: float = 0.0, watch: Callable[[Progress], Any] = ignore,
              patience: float = 300.0) -> pathlib.Path:
         """Has workers render a path, and writes the movie, or its frames into a folder.
 
@@ -266,18 +267,24 @@ class _Rendered(Resource):
         keyframes: Views or c2w, [4, 4] or [3, 4], that the path passes through, in its place; a c2w
             sees 50 degrees from top to bottom. loop: back to the first.
         cameras: in place of both, Views or c2w, one a frame; a c2w sees 50 degrees across.
-        frames: their number, of cameras none; default 120. width, height: in pixels.
+        frames: their number, of cameras none; default 120. width, height: in pixels, default 640
+            and 480, of a panorama 2048 x 1024 for each eye.
         fps: frames a second of the movie.
         channels: rgb, rgba, depth or opacity, or several; a movie shows the first. rgbaz: rgba and
             depth in one exr.
         format: of frames, png or exr.
         crop: shows only what is in this box, as of export.
+        background: white, black, #rrggbb or 3 numbers from 0 to 1 (sRGB), also in place of one that
+            the model has learned.
+        panorama: pictures of all directions (equirectangular), twice as wide as high; stereo: of
+            two eyes, top-bottom or left-right, eye_distance apart in the data set's unit.
         watch: is called with each moment of the render job. patience: as of Job.watch.
         Returns the path. Raises as export; Error (FEATURE_NOT_BUILT) where no worker has ffmpeg
         for a movie.
         """
         options = _files.FilmOptions(along, keyframes, cameras, frames, loop, width, height, fps,
-                                     channels, format, crop)
+                                     channels, format, crop, background, panorama, stereo,
+                                     eye_distance)
         request = _files.film_request(self.name, path, options)
         job = Job(self._client, self._client._run(_files.create(request)).name)
         return job.fetch(path, watch=watch, patience=patience)

@@ -212,6 +212,12 @@ class ArgumentsTest(unittest.TestCase):
                 ("", {"along": "line"}, "along: must be one of auto, orbit"),
                 ("", {"along": "orbit", "cameras": []}, "along and cameras: name one"),
                 ("", {"cameras": [ABOVE], "frames": 3}, "frames: cameras have one"),
+                ("", {"background": "red"}, "background: must be white, black, #rrggbb"),
+                ("", {"background": [0, 0, 2]}, "background: must be white"),
+                ("", {"stereo": "top-bottom"}, "are of panorama=True"),
+                ("", {"panorama": True, "stereo": "left-right"}, "eye_distance: must be above 0"),
+                ("", {"panorama": True, "eye_distance": 0.1}, "eye_distance: must be above 0"),
+                ("", {"panorama": True, "stereo": "sideways"}, "stereo: must be one of none, top"),
                 ("", {"loop": True}, "loop: is of keyframes"), ("", {"fps": "fast"}, "fps")):
             with self.subTest(words=words):
                 self.refuses(ValueError, words, film, self.scratch / name, **keywords)
@@ -236,6 +242,33 @@ class ArgumentsTest(unittest.TestCase):
         self.assertEqual((spec.model, spec.movie, spec.images), (self.model.name, True, False))
         self.assertEqual((spec.style.whole, spec.channels[:]), (True, [4, 2]))
         self.assertEqual(spec.path.cameras.cameras[0].fl_x, 50)
+        self.assertFalse(spec.style.HasField("panorama"))
+
+    def test_looks_of_films_are_sent(self):
+        def sent(**keywords):
+            options = _files.FilmOptions(None, None, None, None, False, keywords.pop("width", None),
+                                         keywords.pop("height", None), 24, "rgb", "png", None,
+                                         **keywords)
+            return _files.film_request(self.model.name, self.scratch, options).job.render
+
+        plain = sent(background="#ff0033")
+        self.assertEqual(plain.style.background[:], [1, 0, 0.2])
+        self.assertEqual((plain.width, plain.height), (640, 480))
+        self.assertEqual(sent(background=(0, 0.5, 1)).style.background[:], [0, 0.5, 1])
+        mono = sent(panorama=True)
+        self.assertTrue(mono.style.HasField("panorama"))
+        self.assertEqual((mono.width, mono.height), (2048, 1024))
+        for stereo, size, of_width in (("top-bottom", (2048, 2048), (400, 400)),
+                                       ("left-right", (4096, 1024), (400, 100))):
+            keywords = {"panorama": True, "stereo": stereo, "eye_distance": 0.25}
+            both = sent(**keywords)
+            self.assertEqual((both.width, both.height), size)
+            self.assertEqual(both.style.panorama.eye_distance, 0.25)
+            narrow = sent(width=400, **keywords)
+            self.assertEqual((narrow.width, narrow.height), of_width)
+            low = sent(height=of_width[1], **keywords)
+            self.assertEqual((low.width, low.height), of_width)
+        self.assertEqual(both.style.panorama.stereo, both.style.panorama.LEFT_RIGHT)
 
     def test_a_fetch_that_ends_early_names_its_job(self):
         job = nerfd.Job(self.client, "projects/default/jobs/e-mic")
@@ -538,6 +571,13 @@ class ServerTest(unittest.TestCase):
                 f"frame_{i:05}_{channel}.png" for i in range(3) for channel in ("DEPTH", "RGB")])
             with Image.open(scratch / "frame_00002_RGB.png") as last:
                 self.assertEqual(last.size, (32, 24))
+            for i in range(3):
+                (scratch / f"frame_{i:05}_RGB.png").unlink()
+            self.model.film(scratch, along="orbit", frames=1, width=64, panorama=True,
+                            stereo="top-bottom", eye_distance=0.05, background="#00ff00")
+            with Image.open(scratch / "frame_00000_RGB.png") as both:
+                self.assertEqual(both.size, (64, 64))
+                self.assertEqual(both.convert("RGB").getpixel((32, 0)), (0, 255, 0))
             movie = scratch / "film.mp4"
             try:
                 self.model.film(movie, cameras=views, width=32, height=24)
