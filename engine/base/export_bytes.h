@@ -25,7 +25,7 @@ inline constexpr size_t SplatPlyBytes(int degree) {
 }
 inline constexpr int kSplatDegree = 2;  // of those of exports
 
-// A square texture has two triangles in each cell of rows, which has at least so many texels.
+// Two triangles of a square texture have at least so many texels; of fewer, vertices show more.
 inline constexpr int kMinTextureCellWidth = 4, kMinTextureCellHeight = 3;
 
 // Of a texture of `size` x `size` texels.

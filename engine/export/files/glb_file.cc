@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kFloat = 5126, kUnsignedShort = 5123, kUnsignedInt = 5125;
 constexpr int kArrayBuffer = 34962, kElementArrayBuffer = 34963;
 constexpr uint32_t kMagic = 0x46546C67, kJsonChunk = 0x4E4F534A, kBinChunk = 0x004E4942;
-constexpr int kLinear = 9729, kClamp = 33071, kPoints = 0;
+constexpr int kLinear = 9729, kLinearOfMipmaps = 9987, kClamp = 33071, kPoints = 0;
 constexpr char kSplatting[] = "KHR_gaussian_splatting";
 constexpr size_t kHeaderBytes = 12;
 
@@ -106,19 +106,22 @@ Json AddColors(const TriangleMesh& mesh, GlbBuffer* buffer) {
 }
 
 Json AddTextureCoordinates(const MeshTexture& texture, GlbBuffer* buffer) {
-  const auto append = [&](int texel) {
-    const double share = (texel + 0.5) / texture.picture.width;
+  const auto append = [&](float texel) {
+    const double share = double{texel} / texture.picture.width;
     AppendNumbers(&buffer->bin, static_cast<uint16_t>(std::lround(share * 65535)));
   };
-  for (const AtlasPlace& place : texture.places) {
-    for (int corner = 0; corner < 3; ++corner) {
-      const int turned = (corner + 3 - place.first) % 3;
-      append(place.x + (turned == 1 ? place.sign * place.leg : 0));
-      append(place.y + (turned == 2 ? place.sign * place.leg : 0));
-    }
+  for (const TextureVertex& vertex : texture.layout.vertices) {
+    append(vertex.x);
+    append(vertex.y);
   }
-  return buffer->EndAccessor(kArrayBuffer, kUnsignedShort, "VEC2", 3 * texture.places.size(),
+  return buffer->EndAccessor(kArrayBuffer, kUnsignedShort, "VEC2", texture.layout.vertices.size(),
                              {{"normalized", true}});
+}
+
+int AddIndices(const std::vector<uint32_t>& indices, GlbBuffer* buffer) {
+  for (const uint32_t index : indices) AppendNumbers(&buffer->bin, index);
+  return buffer->EndAccessor(kElementArrayBuffer, kUnsignedInt, "SCALAR", indices.size(),
+                             Json::object());
 }
 
 // Sets the file's picture; returns the reference to it from the material.
@@ -126,9 +129,10 @@ Json AddPicture(const std::string& png, GlbBuffer* buffer, Json* json) {
   buffer->bin += png;
   const int view = buffer->EndView(0);
   (*json)["images"] = Json::array({Json{{"bufferView", view}, {"mimeType", "image/png"}}});
-  // Without smaller pictures: they would mix triangles that are no neighbors.
-  (*json)["samplers"] = Json::array(
-      {Json{{"magFilter", kLinear}, {"minFilter", kLinear}, {"wrapS", kClamp}, {"wrapT", kClamp}}});
+  (*json)["samplers"] = Json::array({Json{{"magFilter", kLinear},
+                                          {"minFilter", kLinearOfMipmaps},
+                                          {"wrapS", kClamp},
+                                          {"wrapT", kClamp}}});
   (*json)["textures"] = Json::array({Json{{"sampler", 0}, {"source", 0}}});
   return {{"index", 0}};
 }
@@ -179,17 +183,17 @@ absl::StatusOr<std::string> MeshGlb(const TriangleMesh& mesh, const MeshTexture&
   GlbBuffer buffer;
   Json attributes, surface = {{"metallicFactor", 0}, {"roughnessFactor", 1}};
   Json primitive = Json::object();
-  if (texture.places.empty()) {
-    std::vector<uint32_t> vertices(mesh.positions.size());
+  std::vector<uint32_t> vertices;
+  if (texture.picture.pixels.empty()) {
+    vertices.resize(mesh.positions.size());
     std::iota(vertices.begin(), vertices.end(), 0u);
     AddShape(mesh, vertices, axes, &buffer, &attributes);
     attributes["COLOR_0"] = AddColors(mesh, &buffer);
-    for (const uint32_t index : mesh.indices) AppendNumbers(&buffer.bin, index);
-    primitive["indices"] = buffer.EndAccessor(kElementArrayBuffer, kUnsignedInt, "SCALAR",
-                                              mesh.indices.size(), Json::object());
+    primitive["indices"] = AddIndices(mesh.indices, &buffer);
   } else {
-    // Each triangle has a place of its own, and so vertices of its own.
-    AddShape(mesh, mesh.indices, axes, &buffer, &attributes);
+    for (const TextureVertex& vertex : texture.layout.vertices) vertices.push_back(vertex.vertex);
+    AddShape(mesh, vertices, axes, &buffer, &attributes);
+    primitive["indices"] = AddIndices(texture.layout.indices, &buffer);
     attributes["TEXCOORD_0"] = AddTextureCoordinates(texture, &buffer);
     NERF_ASSIGN_OR_RETURN(const std::string png, EncodePng(texture.picture));
     surface["baseColorTexture"] = AddPicture(png, &buffer, &json);

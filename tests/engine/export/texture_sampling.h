@@ -22,18 +22,21 @@ inline std::vector<TexturePoint> TexturePoints(const TriangleMesh& mesh, const M
   std::vector<TexturePoint> points;
   for (size_t i = 0; i < static_cast<size_t>(n) * mesh.n_triangles(); ++i) {
     const size_t triangle = i % mesh.n_triangles();
-    const AtlasPlace& place = texture.places[triangle];
     float u = uniform(random), v = uniform(random);
     if (u + v > 1) u = 1 - u, v = 1 - v;
     const float shares[3] = {1 - u - v, u, v};
     TexturePoint point;
+    float x = -0.5f, y = -0.5f;  // from the center of the first texel
     for (size_t k = 0; k < 3; ++k) {
-      const uint32_t vertex = mesh.indices[3 * triangle + (place.first + k) % 3];
+      const uint32_t vertex = mesh.indices[3 * triangle + k];
+      const TextureVertex& placed =
+          texture.layout.vertices[texture.layout.indices[3 * triangle + k]];
+      x += placed.x * shares[k];
+      y += placed.y * shares[k];
       point.position = point.position + mesh.positions[vertex] * shares[k];
       point.normal = point.normal + mesh.normals[vertex] * shares[k];
     }
     point.normal = Normalized(point.normal);
-    const float x = place.x + place.sign * place.leg * u, y = place.y + place.sign * place.leg * v;
     const int left = static_cast<int>(x), top = static_cast<int>(y);
     for (int corner = 0; corner < 4; ++corner) {
       const int column = std::min(left + (corner & 1), texture.picture.width - 1);
