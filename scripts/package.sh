@@ -119,6 +119,10 @@ finish() { # PACKAGE [SHARED_OBJECT...]
 made=()
 add_program nerfd nerfd
 add_service nerfd
+for kind in service timer; do
+  install -m644 "$source/packaging/nerfd-backup.$kind" "$work/nerfd/lib/systemd/system"
+done
+install "$source/packaging/nerfd-backup.sh" "$work/nerfd/usr/lib/nerfd/backup"
 manual nerfd nerfd 8 "server of neural radiance fields"
 mkdir -p "$work/nerfd/usr/share/nerfd/monitoring"
 cp -r "$source"/monitoring/{dashboards,rules,prometheus.yaml} \

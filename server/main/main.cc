@@ -26,6 +26,7 @@
 #include "common/status_macros.h"
 #include "common/usage_error.h"
 #include "server/access/jwt_keys.h"
+#include "server/main/backup_reports.h"
 #include "server/main/data_dir.h"
 #include "server/main/end_signals.h"
 #include "server/main/local_worker.h"
@@ -127,6 +128,13 @@ absl::Status CheckFiles(const ServerFlags& flags) {
   if (flags.restore.empty()) return absl::OkStatus();
   return WithRestoreHint(CheckBackup(flags.restore, flags.data_dir, flags.accept_data_loss),
                          flags.accept_data_loss);
+}
+
+// What ends without serving, which takes no data folder into use.
+int Report(const absl::StatusOr<std::string>& text) {
+  if (!text.ok()) return Fail(text.status());
+  std::fputs(text->c_str(), stdout);
+  return kOk;
 }
 
 int MoveStore(const ServerFlags& flags, const DataDir& data) {
@@ -291,6 +299,8 @@ int Main(int argc, char** argv) {
   if (auto s = CheckFlags(flags); !s.ok()) return FailUsage(s);
   std::error_code error;
   flags.data_dir = fs::absolute(flags.data_dir, error).lexically_normal().string();
+  if (flags.list_backups) return Report(BackupsText(flags.data_dir));
+  if (!flags.check_backup.empty()) return Report(BackupCheckText(flags.check_backup));
   return Run(flags, argv, signals);
 }
 

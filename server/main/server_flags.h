@@ -41,7 +41,9 @@ struct ServerFlags {
   absl::Duration scrub_interval = absl::Hours(24);
   bool insecure = false;
   bool accept_data_loss = false;
-  std::string restore;  // folder of a backup; empty: none
+  std::string restore;       // folder of a backup; empty: none
+  std::string check_backup;  // likewise; it is only checked
+  bool list_backups = false;
   std::string log_level = "info";
   std::string log_format = "text";
 

@@ -125,6 +125,11 @@ void AddServerOptions(CLI::App& app, ServerFlags* flags) {
   app.add_option("--restore", flags->restore,
                  "Fill an empty data folder from this backup, with a new store epoch, and serve it")
       ->type_name("DIR");
+  app.add_option("--check-backup", flags->check_backup,
+                 "Read this backup as a restore would, compare each blob with its digest, and end")
+      ->type_name("DIR");
+  app.add_flag("--list-backups", flags->list_backups,
+               "List the backups in the data folder, and end");
   AddDuration(app, "--scrub-interval", "NERFD_SCRUB_INTERVAL",
               "Time between two readings of all blobs, to find damaged ones; 0: never",
               &flags->scrub_interval);

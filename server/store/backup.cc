@@ -2,14 +2,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,6 +30,8 @@ namespace nerf {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kPart = ".part";  // a backup's folder ends with it until it is whole
 
 absl::Status ToStatus(const std::error_code& error, const std::string& action) {
   return error ? ErrnoToStatus(error.value(), action) : absl::OkStatus();
@@ -162,6 +168,44 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
   return why.has_value() ? WithReason(std::move(named), why->reason) : named;
 }
 
+// Visits the blobs of a backup until one's status is an error, which is returned.
+absl::Status VisitBlobs(const std::string& backup,
+                        const std::function<absl::Status(const fs::path&)>& visit) {
+  std::error_code error;
+  fs::recursive_directory_iterator it, end;
+  // With blobs elsewhere, or where their loss was accepted, there is no such folder.
+  if (fs::exists(backup + "/blobs", error)) it = decltype(it)(backup + "/blobs", error);
+  for (; !error && it != end; it.increment(error)) {
+    if (IsSha256Hex(it->path().filename().string())) NERF_RETURN_IF_ERROR(visit(it->path()));
+  }
+  return ToStatus(error, "list " + backup + "/blobs");
+}
+
+// The queue's database of a backup, and that all blobs are there which it names.
+absl::Status CheckQueue(const std::string& from, bool accept_data_loss) {
+  const std::string queue = from + "/queue.db";
+  std::error_code error;
+  if (!fs::is_regular_file(queue, error)) {
+    return absl::NotFoundError(fmt::format("{} is no backup: it has no queue.db", from));
+  }
+  // What they give to the copy in memory ends with it.
+  RealClock clock;
+  SystemRandom random;
+  BackupBlobs blobs(from);
+  const auto store =
+      SqliteStore::Open(queue, random, {.accept_data_loss = accept_data_loss, .in_memory = true});
+  NERF_RETURN_IF_ERROR(InFile(queue, store.status()));
+  const auto state = QueueState::Open(
+      {}, {.clock = &clock, .random = &random, .store = store->get(), .blobs = &blobs});
+  NERF_RETURN_IF_ERROR(InFile(queue, state.status()));
+  return CheckBlobs(from, **state, accept_data_loss);
+}
+
+absl::Status CheckAccess(const std::string& from) {
+  const std::string access = from + "/access.db";
+  return InFile(access, SqliteAccessStore::Check(access));
+}
+
 }  // namespace
 
 absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
@@ -171,7 +215,7 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
   BackupSummary summary;
   summary.path = folder + "/" + id;
   // A backup that was interrupted is written anew.
-  const std::string part = summary.path + ".part";
+  const std::string part = summary.path + std::string(kPart);
   std::error_code error;
   if (fs::exists(summary.path, error)) {
     return WithReason(absl::AlreadyExistsError(fmt::format("there is a backup {}", id)),
@@ -198,27 +242,71 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
   return summary;
 }
 
+absl::StatusOr<std::vector<ListedBackup>> ListBackups(const std::string& data_dir) {
+  const std::string folder = data_dir + "/backups";
+  std::vector<ListedBackup> backups;
+  std::error_code error;
+  if (!fs::exists(folder, error)) return backups;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (!fs::is_directory(it->symlink_status(ignored))) continue;
+    ListedBackup backup;
+    backup.id = it->path().filename().string();
+    backup.is_whole = !backup.id.ends_with(kPart);
+    if (!backup.is_whole) backup.id.resize(backup.id.size() - kPart.size());
+    if (backup.is_whole && !fs::exists(it->path() / "queue.db", ignored)) continue;
+    struct stat status = {};
+    if (stat(it->path().c_str(), &status) == 0)
+      backup.taken = absl::TimeFromTimespec(status.st_mtim);
+    const absl::Status visited = VisitBlobs(it->path().string(), [&](const fs::path& blob) {
+      std::error_code gone;  // an unfinished one goes on meanwhile
+      const uintmax_t size = fs::file_size(blob, gone);
+      if (gone) return absl::OkStatus();
+      ++backup.n_blobs;
+      backup.blob_bytes += size;
+      return absl::OkStatus();
+    });
+    if (backup.is_whole) NERF_RETURN_IF_ERROR(visited);
+    backups.push_back(std::move(backup));
+  }
+  NERF_RETURN_IF_ERROR(ToStatus(error, "list " + folder));
+  std::sort(backups.begin(), backups.end(), [](const ListedBackup& a, const ListedBackup& b) {
+    return std::tie(a.taken, a.id) < std::tie(b.taken, b.id);
+  });
+  return backups;
+}
+
 absl::Status CheckBackup(const std::string& from, const std::string& data_dir,
                          bool accept_data_loss) {
   NERF_RETURN_IF_ERROR(RefuseUsedFolder(data_dir));
-  const std::string queue = from + "/queue.db", access = from + "/access.db";
+  NERF_RETURN_IF_ERROR(CheckQueue(from, accept_data_loss));
+  return RestoresAccess(from, data_dir) ? CheckAccess(from) : absl::OkStatus();
+}
+
+absl::StatusOr<BackupSummary> VerifyBackup(const std::string& from) {
+  NERF_RETURN_IF_ERROR(CheckQueue(from, /*accept_data_loss=*/false));
   std::error_code error;
-  if (!fs::is_regular_file(queue, error)) {
-    return absl::NotFoundError(fmt::format("{} is no backup: it has no queue.db", from));
-  }
-  // What they give to the copy in memory ends with it.
-  RealClock clock;
-  SystemRandom random;
-  BackupBlobs blobs(from);
-  const auto store =
-      SqliteStore::Open(queue, random, {.accept_data_loss = accept_data_loss, .in_memory = true});
-  NERF_RETURN_IF_ERROR(InFile(queue, store.status()));
-  const auto state = QueueState::Open(
-      {}, {.clock = &clock, .random = &random, .store = store->get(), .blobs = &blobs});
-  NERF_RETURN_IF_ERROR(InFile(queue, state.status()));
-  NERF_RETURN_IF_ERROR(CheckBlobs(from, **state, accept_data_loss));
-  if (!RestoresAccess(from, data_dir)) return absl::OkStatus();
-  return InFile(access, SqliteAccessStore::Check(access));
+  if (fs::exists(from + "/access.db", error)) NERF_RETURN_IF_ERROR(CheckAccess(from));
+  BackupSummary summary;
+  summary.path = from;
+  NERF_RETURN_IF_ERROR(VisitBlobs(from, [&](const fs::path& blob) -> absl::Status {
+    const absl::StatusOr<std::string> digest = Sha256OfFile(blob.string());
+    if (!digest.ok()) {
+      return absl::UnavailableError(
+          fmt::format("{}: {}", blob.string(), std::string(digest.status().message())));
+    }
+    if (*digest != blob.filename()) {
+      return WithReason(
+          absl::DataLossError(
+              fmt::format("{} is damaged: its content has the digest {}", blob.string(), *digest)),
+          reason::kBlobDamaged);
+    }
+    std::error_code gone;
+    ++summary.n_blobs;
+    summary.blob_bytes += fs::file_size(blob, gone);
+    return ToStatus(gone, "size of " + blob.string());
+  }));
+  return summary;
 }
 
 absl::Status RestoreBackup(const std::string& from, const std::string& data_dir) {
@@ -227,18 +315,12 @@ absl::Status RestoreBackup(const std::string& from, const std::string& data_dir)
   NERF_RETURN_IF_ERROR(MakeFolder(data_dir + "/blobs", &made));
   std::error_code error;
   std::set<std::string> folders = {data_dir + "/blobs"};
-  fs::recursive_directory_iterator it, end;
-  // CheckBackup has accepted that it is not there.
-  if (fs::exists(from + "/blobs", error)) it = decltype(it)(from + "/blobs", error);
-  for (; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (!IsSha256Hex(name)) continue;
-    const fs::path target = BlobPath(data_dir, name);
+  NERF_RETURN_IF_ERROR(VisitBlobs(from, [&](const fs::path& blob) -> absl::Status {
+    const fs::path target = BlobPath(data_dir, blob.filename().string());
     NERF_RETURN_IF_ERROR(MakeFolder(target.parent_path(), &made));
     folders.insert(target.parent_path().string());
-    NERF_RETURN_IF_ERROR(LinkOrCopy(it->path(), target, &made));
-  }
-  NERF_RETURN_IF_ERROR(ToStatus(error, "list " + from + "/blobs"));
+    return LinkOrCopy(blob, target, &made);
+  }));
   for (const std::string& folder : folders) NERF_RETURN_IF_ERROR(FsyncDirectory(folder));
   NERF_RETURN_IF_ERROR(FsyncDirectory(data_dir));  // before queue.db names the blobs
   if (RestoresAccess(from, data_dir)) {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/store/blob_store.h"
 #include "server/store/sqlite_access_store.h"
 #include "server/store/sqlite_store.h"
@@ -13,6 +15,15 @@ namespace nerf {
 
 struct BackupSummary {
   std::string path;  // of its folder
+  uint64_t n_blobs = 0;
+  uint64_t blob_bytes = 0;
+};
+
+// A backup in a data folder.
+struct ListedBackup {
+  std::string id;
+  absl::Time taken;      // when its folder was last written to
+  bool is_whole = true;  // else it is being written, or that was interrupted
   uint64_t n_blobs = 0;
   uint64_t blob_bytes = 0;
 };
@@ -32,6 +43,15 @@ absl::StatusOr<BackupSummary> WriteBackup(SqliteStore& store, BlobStore& blobs,
 // another size); FailedPrecondition (of a newer version, or the folder has a queue.db).
 absl::Status CheckBackup(const std::string& from, const std::string& data_dir,
                          bool accept_data_loss = false);
+
+// The backups in <data_dir>/backups, the oldest first; what else lies there is left aside. Errors:
+// those of the file system.
+absl::StatusOr<std::vector<ListedBackup>> ListBackups(const std::string& data_dir);
+
+// CheckBackup, for any folder, and each of its blobs read and compared with its name. Errors: those
+// of CheckBackup; DataLoss BLOB_DAMAGED, naming the first blob that is another one; Unavailable for
+// one that cannot be read.
+absl::StatusOr<BackupSummary> VerifyBackup(const std::string& from);
 
 // Fills a data folder without a queue.db from a backup: the blobs by hard links where the file
 // system is the same, otherwise by copies. An access.db that the folder has stays: its tokens are

@@ -55,6 +55,7 @@ for package in ./*.deb; do # unpacked once
 done
 field() { dpkg-deb -f "$1"_*.deb "$2"; }
 has nerfd usr/bin/nerfd usr/lib/nerfd/bin/nerfd lib/systemd/system/nerfd.service \
+  lib/systemd/system/nerfd-backup.{service,timer} usr/lib/nerfd/backup \
   usr/lib/sysusers.d/nerfd.conf usr/share/man/man8/nerfd.8.gz etc/default/nerfd \
   usr/share/nerfd/monitoring/{rules/nerfd.alerts.yaml,dashboards/overview.json,prometheus.yaml}
 has nerf-worker usr/bin/nerf-worker lib/systemd/system/nerf-worker.service \
@@ -83,7 +84,7 @@ if [ -e "$build/lib/libnerf_autograd.so" ]; then
   [[ "$(field nerf-engine-torch Depends)" == *libtorch* ]] || fail "LibTorch is no dependency"
 fi
 
-for unit in nerfd nerf-worker; do
+for unit in nerfd nerfd-backup nerf-worker; do
   if ! command -v systemd-analyze >/dev/null; then echo "SKIPPED: no systemd-analyze"; break; fi
   systemd-analyze security --offline=true --threshold=30 "$source/packaging/$unit.service" |
     tail -n 1
@@ -154,6 +155,10 @@ inside sh -ec '
   nerf-engine inspect /root/out/model.safetensors >/dev/null
   systemctl restart nerfd
   nerfctl job show mic | grep -q SUCCEEDED
+  systemctl start nerfd-backup
+  nerfd --list-backups --data-dir /var/lib/nerfd | grep -q daily-
+  systemctl enable --now nerfd-backup.timer
+  systemctl list-timers nerfd-backup.timer | grep -q "1 timers"
 ' || { inside journalctl --no-pager -n 30; fail "the services do not do their work"; }
 
 # A wrong setting ends the start at once, with its reason in the journal.

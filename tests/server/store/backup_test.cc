@@ -274,5 +274,52 @@ TEST_F(BackupTest, RestoreReplacesABlobOfAnotherSizeInTheFolder) {
   EXPECT_THAT((*blobs)->Read(blob, 0, 100), IsOkAndHolds("a model"));
 }
 
+TEST_F(BackupTest, VerifyReadsEveryBlob) {
+  const BlobRef blob = WriteBackupOfAModel();
+  const auto whole = VerifyBackup(backup());
+  ASSERT_THAT(whole, IsOk());
+  EXPECT_EQ(whole->n_blobs, 1u);
+  EXPECT_EQ(whole->blob_bytes, 7u);
+  const std::set<std::string> before = FilesIn(backup());
+  // Of the same size: a restore takes it, and finds it within a day.
+  fs::remove(BlobFile(blob));
+  ASSERT_THAT(WriteFileAtomically(BlobFile(blob), "a madel"), IsOk());
+  EXPECT_THAT(Check(), IsOk());
+  const absl::Status damaged = VerifyBackup(backup()).status();
+  EXPECT_THAT(damaged, StatusIs(absl::StatusCode::kDataLoss, BlobFile(blob) + " is damaged"));
+  EXPECT_EQ(GetReason(damaged)->reason, reason::kBlobDamaged);
+  EXPECT_EQ(FilesIn(backup()), before);
+  fs::remove(BlobFile(blob));
+  EXPECT_THAT(VerifyBackup(backup()).status(),
+              StatusIs(absl::StatusCode::kDataLoss, "1 of 1 blobs"));
+  EXPECT_THAT(VerifyBackup(dir_ / "none").status(),
+              StatusIs(absl::StatusCode::kNotFound, "is no backup"));
+}
+
+TEST_F(BackupTest, VerifyReadsTheTokens) {
+  WriteBackupOfAModel();
+  ASSERT_THAT(WriteFileAtomically(backup() + "/access.db", "no database"), IsOk());
+  EXPECT_THAT(VerifyBackup(backup()).status(),
+              StatusIs(absl::StatusCode::kDataLoss, backup() + "/access.db"));
+}
+
+TEST_F(BackupTest, ListHasWholeAndUnfinishedOnes) {
+  EXPECT_THAT(*ListBackups(data()), testing::IsEmpty());
+  WriteBackupOfAModel();
+  ASSERT_THAT(WriteBackup(*store_, *blobs_, data(), "tuesday"), IsOk());
+  fs::create_directories(data() + "/backups/wednesday.part/blobs");
+  fs::create_directories(data() + "/backups/notes");
+  ASSERT_THAT(WriteFileAtomically(data() + "/backups/README", "ours"), IsOk());
+  const auto list = ListBackups(data());
+  ASSERT_THAT(list, IsOk());
+  std::vector<std::string> names;
+  for (const ListedBackup& each : *list)
+    names.push_back(each.id + (each.is_whole ? "" : " (unfinished)"));
+  EXPECT_THAT(names, testing::ElementsAre("monday", "tuesday", "wednesday (unfinished)"));
+  EXPECT_EQ((*list)[0].n_blobs, 1u);
+  EXPECT_EQ((*list)[0].blob_bytes, 7u);
+  EXPECT_LE((*list)[0].taken, (*list)[1].taken);
+}
+
 }  // namespace
 }  // namespace nerf
