@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/files/atomic_file.h"
 #include "common/files/file_io.h"
 #include "engine/export/mesh/mesh_export.h"
 #include "engine/export/mesh/triangle_mesh.h"
@@ -266,11 +267,11 @@ TEST_F(ExportCommandTest, SplatsAreFittedToPhotographsOfTheDataSet) {
   EXPECT_NE(Bytes("s.ply"), before);
   // Pictures of other names are those of another set.
   fs::copy(*trained_ / "ball", dir_ / "other", fs::copy_options::recursive);
-  for (const char* split : {"train", "test"}) {
-    fs::rename(dir_ / "other" / split, dir_ / "other" / (std::string("new_") + split));
-    const std::string list = dir_ / ("other/transforms_" + std::string(split) + ".json");
+  for (const std::string split : {"train", "test"}) {
+    fs::rename(dir_ / ("other/" + split), dir_ / ("other/new_" + split));
+    const std::string list = dir_ / ("other/transforms_" + split + ".json");
     std::string text = ReadFile(list, 1 << 20).value_or("");
-    for (size_t at = 0; (at = text.find("./" + std::string(split), at)) != text.npos; at += 8)
+    for (size_t at = 0; (at = text.find("./" + split, at)) != std::string::npos; at += 8)
       text.insert(at + 2, "new_");
     ASSERT_THAT(WriteFileAtomically(list, text), IsOk());
   }
