@@ -178,20 +178,11 @@ class SeenPixels {
   std::vector<SeenPixel> kept_;
 };
 
-// Of surfaces that are seen: the middle and the largest. Zeros where there is none.
-struct SeenDepths {
-  float median = 0, largest = 0;
-};
-
-SeenDepths DepthsOf(const std::vector<SeenPixel>& seen) {
-  std::vector<float> depths;
-  for (const SeenPixel& at : seen) {
-    if (at.depth > 0) depths.push_back(at.depth);
-  }
-  if (depths.empty()) return {};
-  const auto middle = depths.begin() + static_cast<std::ptrdiff_t>(depths.size() / 2);
-  std::nth_element(depths.begin(), middle, depths.end());
-  return {*middle, *std::max_element(middle, depths.end())};
+// Of the surfaces that are seen, the largest; 0 where there is none.
+float LargestDepth(const std::vector<SeenPixel>& seen) {
+  float largest = 0;
+  for (const SeenPixel& at : seen) largest = std::max(largest, at.depth);
+  return largest;
 }
 
 // n splats on pixels that are drawn at random.
@@ -293,8 +284,8 @@ absl::StatusOr<ModelSplats> MakeModelSplats(const TrainedModel& model,
     if (i < n_fitted) seen.Add(views.back(), rendered);
     progress("views", static_cast<double>(views.size()) / static_cast<double>(n_views));
   }
-  const SeenDepths depths = DepthsOf(seen.kept());
-  if (!(depths.median > 0)) {
+  const float largest_depth = LargestDepth(seen.kept());
+  if (!(largest_depth > 0)) {
     return absl::InvalidArgumentError(
         "no splat: no pixel of the model's views has an opacity of 0.5 or more and a depth like "
         "its "
@@ -307,12 +298,11 @@ absl::StatusOr<ModelSplats> MakeModelSplats(const TrainedModel& model,
   made.n_views = static_cast<int>(n_fitted);
   made.n_photographs = n_photographs;
   made.cloud = PlacedSplats(seen.kept(), std::min({options.max_splats, wanted, seen.n_seen()}),
-                            options.degree, seen_per_view, kBackdrop * depths.largest);
+                            options.degree, seen_per_view, kBackdrop * largest_depth);
   SplatFitOptions fit;
   fit.n_steps =
       static_cast<int>(kSteps * std::min(1.0, std::sqrt(cameras_to_see.pixels / kPixelsOfSteps)));
   fit.seed = kSeed;
-  fit.extent = depths.median;
   const std::span<const SplatView> all = views;
   FitSplats(
       all.first(n_fitted), fit, pool, stop,

@@ -12,9 +12,10 @@
 namespace nerf {
 namespace {
 
-// Steps of Adam: of positions in shares of the scene's extent, the others in units of their own.
-constexpr float kPositionRate = 3e-3f, kScaleRate = 2e-2f, kRotationRate = 5e-3f,
-                kOpacityRate = 5e-2f, kColorRate = 1e-2f, kHarmonicRate = 1e-3f;
+// Steps of Adam: of positions in widths of the splat (SplatCloud::widths), the others in units of
+// their own.
+constexpr float kPositionRate = 0.5f, kScaleRate = 4e-2f, kRotationRate = 5e-3f,
+                kOpacityRate = 0.1f, kColorRate = 2e-2f, kHarmonicRate = 2e-3f;
 // What rates have fallen to by the last step.
 constexpr float kLastPositionRate = 0.01f, kLastRate = 0.1f;
 constexpr int kRelocateEvery = 100;        // steps
@@ -45,12 +46,12 @@ class ViewOrder {
 // Adam, each number at a rate of its own.
 class RowAdam {
  public:
-  RowAdam(const SplatCloud& cloud, float extent)
+  explicit RowAdam(const SplatCloud& cloud)
       : row_size_(cloud.row_size()), first_(cloud.numbers.size()), second_(cloud.numbers.size()) {
     const auto set = [&](int begin, int n, float rate) {
       std::fill_n(first_rates_.begin() + begin, n, rate);
     };
-    set(SplatCloud::kPosition, 3, kPositionRate * extent);
+    set(SplatCloud::kPosition, 3, kPositionRate);
     set(SplatCloud::kLogScale, 3, kScaleRate);
     set(SplatCloud::kRotation, 4, kRotationRate);
     set(SplatCloud::kOpacity, 1, kOpacityRate);
@@ -68,8 +69,10 @@ class RowAdam {
     for (int i = 0; i < row_size_; ++i) rates_[i] = (i < 3 ? position : rest) * first_rates_[i];
   }
 
-  void Update(size_t splat, const float* gradient, float* row) {
-    kernels::cpu::AdamRow({settings_, row_size_, rates_.data(), row,
+  void Update(size_t splat, float width, const float* gradient, float* row) {
+    std::array<float, SplatCloud::kMaxRow> rates = rates_;
+    for (int axis = 0; axis < 3; ++axis) rates[SplatCloud::kPosition + axis] *= width;
+    kernels::cpu::AdamRow({settings_, row_size_, rates.data(), row,
                            first_.data() + splat * row_size_, second_.data() + splat * row_size_,
                            gradient});
   }
@@ -202,7 +205,7 @@ void FitSplats(std::span<const SplatView> views, const SplatFitOptions& options,
                const std::stop_token& stop, const std::function<void(int n_steps)>& after_step,
                SplatCloud* cloud) {
   ViewOrder order(views.size(), options.seed);
-  RowAdam adam(*cloud, options.extent);
+  RowAdam adam(*cloud);
   SplatRasterizer rasterizer(pool);
   for (int step = 0; step < options.n_steps && !stop.stop_requested(); ++step) {
     const float share = static_cast<float>(step) / static_cast<float>(options.n_steps);
@@ -216,8 +219,9 @@ void FitSplats(std::span<const SplatView> views, const SplatFitOptions& options,
       LossGradients(view, background, tile, drawn, gradients);
     });
     adam.BeginStep(step, share);
-    rasterizer.ForGradients(
-        [&](size_t splat, float* gradient) { adam.Update(splat, gradient, cloud->row(splat)); });
+    rasterizer.ForGradients([&](size_t splat, float* gradient) {
+      adam.Update(splat, cloud->widths[splat], gradient, cloud->row(splat));
+    });
     if (step % kRelocateEvery == kRelocateEvery - 1 && share < kLastRelocation)
       Relocate(options.seed, step, cloud, &adam);
     after_step(step + 1);

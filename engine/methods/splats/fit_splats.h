@@ -21,7 +21,6 @@ struct SplatView {
 struct SplatFitOptions {
   int n_steps = 0;  // views that are looked at
   uint64_t seed = 1;
-  float extent = 1;  // of the scene, training units: what positions move by is a share of it
 };
 
 // Moves, shapes and colors the splats until they look like the views, one view a step, by Adam.

@@ -78,7 +78,7 @@ SplatCloud Fitted(int n_threads, const std::vector<SplatView>& views, int n_step
   SplatCloud cloud = Cloud(400, 5000, -1);
   ThreadPool pool(n_threads);
   FitSplats(
-      views, {.n_steps = n_steps, .extent = 2.5f}, &pool, {}, [](int) {}, &cloud);
+      views, {.n_steps = n_steps}, &pool, {}, [](int) {}, &cloud);
   return cloud;
 }
 
@@ -109,7 +109,7 @@ TEST(FitSplatsTest, SplatsThatNobodySeesAreUsedElsewhere) {
   for (size_t i = 0; i < 50; ++i) cloud.row(i)[SplatCloud::kOpacity] = -9;
   ThreadPool pool(2);
   FitSplats(
-      views, {.n_steps = 200, .extent = 2.5f}, &pool, {}, [](int) {}, &cloud);
+      views, {.n_steps = 200}, &pool, {}, [](int) {}, &cloud);
   int n_used = 0;
   for (size_t i = 0; i < 50; ++i) n_used += cloud.row(i)[SplatCloud::kOpacity] > -5;
   EXPECT_GT(n_used, 40);
