@@ -8,8 +8,10 @@ case $kept in
   '' | *[!0-9]* | 0*) echo "NERFD_BACKUPS_KEPT: '$kept' is no number above 0" >&2; exit 2 ;;
 esac
 command -v nerfctl >/dev/null || { echo "there is no nerfctl: apt install nerfctl" >&2; exit 1; }
+server=unix:$data/nerfd.sock  # beside TLS
+[ -S "$data/nerfd.sock" ] || server=$(sed -n 's/.*"grpc":"\([^"]*\)".*/\1/p' "$data/nerfd.ports")
 id=daily-$(date -u +%Y%m%d-%H%M%S)
-nerfctl --server "unix:$data/nerfd.sock" --token-file "$data/admin.token" backup --id "$id"
+nerfctl --server "$server" --token-file "$data/admin.token" backup --id "$id"
 nerfd --check-backup "$data/backups/$id"
 # Only now: what is damaged is no reason to remove what was whole.
 find "$data/backups" -mindepth 1 -maxdepth 1 -type d -name 'daily-????????-??????' | sort |

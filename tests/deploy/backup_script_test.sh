@@ -14,17 +14,18 @@ nerfctl --server "$(served_address grpc)" --token-file "$scratch/server/admin.to
 take() {
   NERFD_BACKUPS_KEPT=${1:-2} "$script" "$scratch/server" >"$scratch/out" 2>&1
 }
+must() { "$@" || fail "$* ends with: $(cat "$scratch/out")"; }
 ids() { nerfd --list-backups --data-dir "$scratch/server" | awk '{print $3}'; }
 
 # Old ones, and one that somebody took by hand.
-take
+must take
 grep -q "is whole: [0-9]* blobs, [0-9.]* MB read and compared" "$scratch/out" ||
   fail "it is not read: $(cat "$scratch/out")"
 first=$(ids)
 cp -al "$scratch/server/backups/$first" "$scratch/server/backups/daily-20200101-000000"
 cp -al "$scratch/server/backups/$first" "$scratch/server/backups/by-hand"
 sleep 1
-take
+must take
 [ "$(ids | grep -c daily)" = 2 ] || fail "it keeps $(ids)"
 ids | grep -qx by-hand || fail "it takes a backup that is not its own"
 ! ids | grep -q 20200101 || fail "it keeps the oldest"
@@ -34,7 +35,8 @@ grep -q "removed .*daily-20200101-000000" "$scratch/out" || fail "it does not sa
 sleep 1
 cat >"$scratch/nerfd" <<END
 #!/bin/sh
-blob=\$(find "$scratch/server/backups" -path '*daily*' -path '*/blobs/*' -type f -size +1k | sort | tail -n 1)
+blob=\$(find "$scratch/server/backups" -path '*daily*/blobs/*' -type f -size +1k |
+  sort | tail -n 1)
 size=\$(stat -c %s "\$blob")
 rm "\$blob" && head -c "\$size" /dev/zero >"\$blob"
 exec "$binaries/nerfd" "\$@"
@@ -44,14 +46,13 @@ if PATH=$scratch:$PATH take 1; then fail "a damaged backup counts as one"; fi
 grep -q "is damaged: its content has the digest" "$scratch/out" || fail "$(cat "$scratch/out")"
 [ "$(ids | grep -c daily)" = 3 ] || fail "it removes whole ones after a damaged one: $(ids)"
 
-for wrong in 0 '' -1 x 07; do
+for wrong in 0 -1 x 07; do
   if NERFD_BACKUPS_KEPT=$wrong "$script" "$scratch/server" >"$scratch/out" 2>&1; then
-    [ -z "$wrong" ] || fail "it takes NERFD_BACKUPS_KEPT=$wrong"
-  else
-    grep -q NERFD_BACKUPS_KEPT "$scratch/out" || fail "$wrong: $(cat "$scratch/out")"
+    fail "it takes NERFD_BACKUPS_KEPT=$wrong"
   fi
+  grep -q "NERFD_BACKUPS_KEPT: '$wrong'" "$scratch/out" || fail "$wrong: $(cat "$scratch/out")"
 done
-nerfd --list-backups --data-dir "$scratch/none" 2>"$scratch/out" && fail "a folder that is not there"
+nerfd --list-backups --data-dir "$scratch/none" 2>"$scratch/out" && fail "it lists a folder of none"
 grep -q "there is no data folder $scratch/none" "$scratch/out" || fail "$(cat "$scratch/out")"
 [ ! -e "$scratch/none" ] || fail "it makes the folder"
 nerfd --check-backup "$scratch" 2>"$scratch/out" && fail "a folder that is no backup"

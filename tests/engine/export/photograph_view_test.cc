@@ -112,13 +112,13 @@ TEST(PhotographViewTest, AlphaIsOpacityOrAMask) {
   pixel[3] = 51;  // a fifth
   SplatView view = GrayView(Pinhole());
   ShowPhotograph(Pinhole(), picture, false, &view);
-  const uint8_t* const shown = &view.rgba[4 * (10 * kWidth + 10)];
-  EXPECT_EQ(shown[3], 51);
-  EXPECT_NEAR(shown[0], 40, 2);
+  const auto shown = [&](size_t channel) { return view.rgba[4 * (10 * kWidth + 10) + channel]; };
+  EXPECT_EQ(shown(3), 51);
+  EXPECT_NEAR(shown(0), 40, 2);
   view = GrayView(Pinhole());
   ShowPhotograph(Pinhole(), picture, true, &view);
-  EXPECT_EQ(shown[3], 100);
-  EXPECT_EQ(shown[0], 100);
+  EXPECT_EQ(shown(3), 100);
+  EXPECT_EQ(shown(0), 100);
 }
 
 TEST(PhotographViewTest, LensesWithoutAnImagePlaneAreNotShown) {
