@@ -118,9 +118,10 @@ class World:
         words = shlex.split(command, comments=True)
         if words == ["nerfd"]:
             return None  # it runs
-        if words[0] == "nerfd" and "--data-dir" not in words:
+        serves = words[0] == "nerfd" and "--check-backup" not in words
+        if serves and "--data-dir" not in words:
             return "two servers on one folder: name --data-dir, or say why it is not run"
-        if words[0] == "nerfd":
+        if serves:
             data = self.folder / words[words.index("--data-dir") + 1]
             try:
                 code = self.stop(self.serve(command, data))
