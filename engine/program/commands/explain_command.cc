@@ -20,6 +20,7 @@
 #include "engine/program/console/view_progress.h"
 #include "engine/program/device/device.h"
 #include "engine/program/device/exception_border.h"
+#include "engine/program/session/loaded_model.h"
 #include "engine/program/session/picture_limits.h"
 #include "engine/program/written_views/compared_scene.h"
 #include "engine/scene/read/scene_reader.h"
